@@ -41,7 +41,7 @@ static void figures_are_of_the_items_that_were_added(void **state)
 }
 
 /* 12 patients with two items each; the class is the patient's. */
-static struct hrf_training_set twelve_patients(char names[24][8], char patients[24][8])
+static struct hrf_training_set twelve_patients(char names[24][16], char patients[24][16])
 {
     struct hrf_training_set set = { .items = hrf_calloc(24, sizeof *set.items),
                                     .n_items = 24,
@@ -52,8 +52,8 @@ static struct hrf_training_set twelve_patients(char names[24][8], char patients[
                                     .nouns = "slides",
                                     .labels = "labels.csv" };
     for (int i = 0; i < 24; i++) {
-        snprintf(names[i], 8, "s%d", i);
-        snprintf(patients[i], 8, "p%d", i % 12);
+        snprintf(names[i], 16, "s%d", i);
+        snprintf(patients[i], 16, "p%d", i % 12);
         set.items[i] = (struct hrf_training_item){
             .name = names[i], .patient = patients[i], .label = i % 12 < 6, .line = i + 2
         };
@@ -64,7 +64,7 @@ static struct hrf_training_set twelve_patients(char names[24][8], char patients[
 static void patients_stay_together_in_every_fold(void **state)
 {
     (void)state;
-    char names[24][8], patients[24][8];
+    char names[24][16], patients[24][16];
     HRF_AUTO_RELEASE(hrf_training_set) set = twelve_patients(names, patients);
     enum hrf_training_part parts[24];
     int n_tested[24] = { 0 };
@@ -98,7 +98,7 @@ static void count_conflict(void *context, const struct hrf_training_item *here,
 static void a_patient_in_two_parts_is_found(void **state)
 {
     (void)state;
-    char names[24][8], patients[24][8];
+    char names[24][16], patients[24][16];
     int n = 0;
     HRF_AUTO_RELEASE(hrf_training_set) set = twelve_patients(names, patients);
     set.is_by_folds = false;
