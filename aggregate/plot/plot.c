@@ -35,6 +35,20 @@ void hrf_plot_key(struct hrf_out *out, size_t index)
 
 void hrf_plot_frame(struct hrf_out *out, const char *label, int height, const char *x_title)
 {
+    hrf_plot_scaled(out, label, height, x_title, 1, 1);
+}
+
+void hrf_plot_y_title(struct hrf_out *out, const char *title)
+{
+    hrf_out_markup(out,
+                   "<text transform=\"translate(11 %d) rotate(-90)\" "
+                   "text-anchor=\"middle\">%s</text>",
+                   HRF_PLOT_TOP + HRF_PLOT_SIDE / 2, title);
+}
+
+void hrf_plot_scaled(struct hrf_out *out, const char *label, int height, const char *x_title,
+                     double x_most, double y_most)
+{
     hrf_out_markup(out,
                    "<svg viewBox=\"0 0 330 %d\" role=\"img\" aria-label=\"%s\">"
                    "<g class=\"axis\" fill=\"none\">",
@@ -50,8 +64,8 @@ void hrf_plot_frame(struct hrf_out *out, const char *label, int height, const ch
         hrf_out_addf(out,
                      "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>"
                      "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>",
-                     HRF_PLOT_LEFT + at, HRF_PLOT_BOTTOM + 16, i / 4.0, HRF_PLOT_LEFT - 7,
-                     HRF_PLOT_BOTTOM - at + 4, i / 4.0);
+                     HRF_PLOT_LEFT + at, HRF_PLOT_BOTTOM + 16, x_most * i / 4, HRF_PLOT_LEFT - 7,
+                     HRF_PLOT_BOTTOM - at + 4, y_most * i / 4);
     }
     hrf_out_markup(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
                    HRF_PLOT_LEFT + HRF_PLOT_SIDE / 2, HRF_PLOT_BOTTOM + 33, x_title);

@@ -24,6 +24,11 @@ enum {
     HRF_PLOT_BOTTOM = HRF_PLOT_TOP + HRF_PLOT_SIDE
 };
 void hrf_plot_frame(struct hrf_out *out, const char *label, int height, const char *x_title);
+/* The same of 0 to x_most and 0 to y_most. */
+void hrf_plot_scaled(struct hrf_out *out, const char *label, int height, const char *x_title,
+                     double x_most, double y_most);
+/* What stands along the upright axis. */
+void hrf_plot_y_title(struct hrf_out *out, const char *title);
 void hrf_plot_square(struct hrf_out *out, const char *label, int height, const char *x_title);
 /* Tenths of a unit, the finest that curves are drawn with: points that would be equal are left out,
  * so that the curve of a large cohort has no more bytes than its plot can show. */

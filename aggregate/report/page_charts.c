@@ -40,10 +40,7 @@ void hrf_page_roc(struct hrf_out *out, const struct hrf_cohort *cohort)
         return;
     }
     hrf_plot_square(out, "ROC curve", 318, "1 − specificity");
-    hrf_out_addf(out,
-                 "<text transform=\"translate(11 %d) rotate(-90)\" "
-                 "text-anchor=\"middle\">sensitivity</text>",
-                 HRF_PLOT_TOP + HRF_PLOT_SIDE / 2);
+    hrf_plot_y_title(out, "sensitivity");
     for (size_t i = cohort->n_precisions; i-- > 0;)
         if (!isnan(cohort->precisions[i].slides.auc.value))
             roc_line(out, cohort, i);

@@ -45,10 +45,7 @@ void hrf_page_precision_recall(struct hrf_out *out, const struct hrf_cohort *coh
     hrf_out_adds(out, "</small></h2>\n");
     hrf_plot_frame(out, "Precision-recall curve", 318, "recall (sensitivity)");
     guess_line(out, &cohort->precisions[0]);
-    hrf_out_addf(out,
-                 "<text transform=\"translate(11 %d) rotate(-90)\" "
-                 "text-anchor=\"middle\">precision</text>",
-                 HRF_PLOT_TOP + HRF_PLOT_SIDE / 2);
+    hrf_plot_y_title(out, "precision");
     for (size_t i = cohort->n_precisions; i-- > 0;)
         if (!isnan(cohort->precisions[i].slides.average_precision.value))
             recall_line(out, cohort, i);

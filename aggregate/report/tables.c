@@ -1,8 +1,8 @@
 /* tables.c - writes labels, the study and patch scores as CSV and GeoJSON. */
 #include "aggregate/report/tables.h"
 
-#include "aggregate/report/geojson.h"
 #include "aggregate/plot/out.h"
+#include "aggregate/report/geojson.h"
 #include "aggregate/study/figure_rows.h"
 #include "base/hash.h"
 

@@ -6,6 +6,7 @@
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cutting/patch_cutter.h"
 #include "training/loop/fine_tuning.h"
+#include "training/page/training_page.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ struct train_command {
     struct hrf_sample_list *list;
     struct hrf_fine_tuning *tuning;
     struct hrf_trainings all;
+    const char *title; /* the file's name */
 };
 
 static void train_command_release(struct train_command *c)
@@ -68,6 +70,7 @@ static enum hrf_status write_summary(const struct train_command *c, struct hrf_e
     hrf_json_put_int(summary, "pictures", (int64_t)c->list->set.n_items);
     hrf_json_put_text(summary, "trained_from", c->tuning->model_sha256);
     HRF_TRY(hrf_json_write_file(path, summary, err));
+    HRF_TRY(hrf_training_page_write(&c->all, c->list, c->title, summary, err));
     if (c->request->json) {
         hrf_json_print(summary);
         return HRF_OK;
@@ -121,6 +124,7 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
         .find_result = find_result,
         .train = train_one,
     };
+    c->title = hrf_path_name(file);
     c->tuning->version = HRF_VERSION;
     c->tuning->device = r->device;
     c->tuning->n_threads = (int32_t)hrf_trainings_threads(&c->all);

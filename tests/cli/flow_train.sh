@@ -47,6 +47,8 @@ cat out-learn/fold-*/predictions.csv | grep -c ',testing,' | grep -qx 84 || fail
 for p in n0, n5, t2,; do
     [ "$(grep -l ",${p}testing" out-learn/fold-*/predictions.csv | wc -l)" = 1 ] || fail "$p is in two folds"
 done
+grep -q "Validation loss" out-learn/report/index.html && grep -q "called tumor" out-learn/report/index.html || fail "the page lacks something"
+! grep -qE "\{\{|[ >](nan|inf|-nan)" out-learn/report/index.html || fail "the page is not filled"
 cp -r out-learn clean-learn
 expect_code 0 "$flow" train learn.yaml --json
 if grep -q "epoch" "$scratch/err"; then fail "a finished training was repeated"; fi
@@ -98,6 +100,7 @@ sed -i 's/data: .*/data: {csv: table.csv}/; s/classes: .*/classes: [normal, tumo
 expect_code 0 "$flow" train table.yaml
 expect_text "84 pictures of 32 px, the last layer made anew"
 [ "$(ls out-table)" = "fold-0-seed-1
+report
 summary.json" ] || fail "$(ls out-table)"
 
 # A run takes the model as it is: patches of 64 px are resized as its metadata say.

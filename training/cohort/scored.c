@@ -28,6 +28,9 @@ enum { COLUMN_PART = 2, COLUMN_TRUTH, COLUMN_SCORES }; /* of predictions.csv */
 
 void hrf_scored_release(struct hrf_scored *scored)
 {
+    for (size_t i = 0; i < scored->n; i++)
+        hrf_free(scored->names[i]);
+    hrf_free(scored->names);
     hrf_free(scored->scores);
     hrf_free(scored->labels);
     *scored = (struct hrf_scored){ .n = 0 };
@@ -40,8 +43,10 @@ void hrf_scored_add(struct hrf_scored *s, const float *scores, int32_t n_classes
         s->scores = hrf_realloc_array(s->scores, s->capacity * (size_t)n_classes,
                                       sizeof *s->scores);
         s->labels = hrf_realloc_array(s->labels, s->capacity, sizeof *s->labels);
+        s->names = hrf_realloc_array(s->names, s->capacity, sizeof *s->names);
     }
     memcpy(s->scores + s->n * (size_t)n_classes, scores, (size_t)n_classes * sizeof *scores);
+    s->names[s->n] = NULL;
     s->labels[s->n++] = label;
 }
 
@@ -73,6 +78,7 @@ static enum hrf_status read_row(struct hrf_scored *scored, const struct hrf_csv_
                         ? strtof(row->fields[COLUMN_SCORES + k], NULL)
                         : NAN;
     hrf_scored_add(scored, scores, (int32_t)classes->n_items, label);
+    scored->names[scored->n - 1] = hrf_strdup(row->fields[0]);
     return HRF_OK;
 }
 
@@ -106,7 +112,7 @@ static double find_auc(const struct hrf_scored *s, int32_t n_classes, char why[1
     return n_classes == 2 ? sum : sum / n_classes;
 }
 
-static int32_t most_likely(const float *scores, int32_t n_classes)
+int32_t hrf_scored_most_likely(const float *scores, int32_t n_classes)
 {
     int32_t best = 0;
     for (int32_t k = 1; k < n_classes; k++)
@@ -122,7 +128,7 @@ static double find_balanced_accuracy(const struct hrf_scored *s, int32_t n_class
         for (size_t i = 0; i < s->n; i++) {
             n += s->labels[i] == k;
             right += s->labels[i] == k &&
-                     most_likely(s->scores + i * (size_t)n_classes, n_classes) == k;
+                     hrf_scored_most_likely(s->scores + i * (size_t)n_classes, n_classes) == k;
         }
         sum += (double)right / (double)n;
     }

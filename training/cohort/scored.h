@@ -30,11 +30,14 @@ extern const struct hrf_figure_row hrf_scored_figure_rows[];
 struct hrf_scored {
     float *scores;   /* [n][n_classes]; heap */
     int32_t *labels; /* [n]; heap */
+    char **names;    /* [n]; of hrf_scored_read(), else NULL each */
     size_t n, capacity;
 };
 void hrf_scored_release(struct hrf_scored *scored);
 void hrf_scored_add(struct hrf_scored *scored, const float *scores, int32_t n_classes,
                     int32_t label);
+/* The class of the highest score, the first of equal ones. */
+int32_t hrf_scored_most_likely(const float *scores, int32_t n_classes);
 /* Adds the items for testing of a training's predictions.csv (training_files.h). */
 HRF_CHECKED enum hrf_status hrf_scored_read(struct hrf_scored *scored, const char *path,
                                             const struct hrf_text_list *classes,

@@ -1,4 +1,4 @@
-/* report_text.c - escaping and numbers of an hrf_out. */
+/* out_text.c - escaping and numbers of an hrf_out. */
 #include "aggregate/plot/out.h"
 
 #include "base/text.h"
