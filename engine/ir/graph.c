@@ -185,15 +185,14 @@ enum hrf_status hrf_graph_open_constants(struct hrf_graph *graph, const int32_t 
                             err);
 }
 
-void hrf_graph_close_inputs(struct hrf_graph *graph, float **data, int32_t n)
+void hrf_graph_close_inputs(struct hrf_graph *graph, float *const *data, int32_t n)
 {
     graph->n_inputs -= n;
     for (int32_t i = 0; i < n; i++) {
         struct hrf_value *value = &graph->values[graph->inputs[graph->n_inputs + i]];
         value->data = data[i];
+        value->is_borrowed = true;
         value->is_variable = true;
-        hrf_value_own_data(value);
-        data[i] = NULL;
     }
 }
 

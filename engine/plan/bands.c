@@ -153,6 +153,11 @@ enum hrf_status hrf_bands_graph(const struct hrf_partition *partition,
     return HRF_OK;
 }
 
+static bool are_as_long(const struct hrf_box *u, const struct hrf_box *v, int axis)
+{
+    return u->hi[axis] - u->lo[axis] == v->hi[axis] - v->lo[axis];
+}
+
 static bool are_brought_alike(const struct hrf_partition *p, int32_t a, int32_t b)
 {
     for (int32_t e = 0; e < p->n_exchanges; e++) { /* an exchange is a crop of what the band has */
@@ -163,10 +168,10 @@ static bool are_brought_alike(const struct hrf_partition *p, int32_t a, int32_t 
                 return false;
             continue;
         }
-        if (u->hi[0] - u->lo[0] != v->hi[0] - v->lo[0] ||
-            x->local[a].hi[0] - x->local[a].lo[0] != x->local[b].hi[0] - x->local[b].lo[0] ||
-            u->lo[0] - x->local[a].lo[0] != v->lo[0] - x->local[b].lo[0])
-            return false;
+        for (int axis = 0; axis < 2; axis++)
+            if (!are_as_long(u, v, axis) || !are_as_long(&x->local[a], &x->local[b], axis) ||
+                u->lo[axis] - x->local[a].lo[axis] != v->lo[axis] - x->local[b].lo[axis])
+                return false;
     }
     return true;
 }
@@ -176,7 +181,7 @@ static bool are_alike(const struct hrf_partition *p, int32_t a, int32_t b)
     for (int32_t v = 0; v < p->graph->n_values; v++) {
         const struct hrf_box *u = hrf_partition_box(p, v, a), *w = hrf_partition_box(p, v, b);
         const int32_t n = p->graph->values[v].producer;
-        if (u->hi[0] - u->lo[0] != w->hi[0] - w->lo[0])
+        if (!are_as_long(u, w, 0) || !are_as_long(u, w, 1))
             return false;
         if (n < 0 || hrf_box_is_empty(u))
             continue;

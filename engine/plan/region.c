@@ -584,13 +584,13 @@ bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_b
     return true;
 }
 
-/* The rows come from the same positions of each part's own rows. */
-static bool are_resized_alike(const struct hrf_resize *a, const struct hrf_resize *b,
-                              int64_t n_rows)
+/* The rows (axis 0) or columns come from the same positions of each part's own ones. */
+static bool are_resized_alike(const struct hrf_resize *a, const struct hrf_resize *b, int axis,
+                              int64_t n)
 {
-    for (int64_t i = 0; i < n_rows; i++) {
-        const struct hrf_resize_tap u = hrf_resize_tap_at(a, 0, 0, 0, i);
-        const struct hrf_resize_tap v = hrf_resize_tap_at(b, 0, 0, 0, i);
+    for (int64_t i = 0; i < n; i++) {
+        const struct hrf_resize_tap u = hrf_resize_tap_at(a, axis, 0, 0, i);
+        const struct hrf_resize_tap v = hrf_resize_tap_at(b, axis, 0, 0, i);
         for (int32_t t = 0; t < hrf_resize_n(a); t++)
             if (u.index[t] != v.index[t] || u.weight[t] != v.weight[t])
                 return false;
@@ -606,9 +606,13 @@ bool hrf_region_are_alike(const struct hrf_graph *graph, const struct hrf_node *
     int64_t of_a[2], of_b[2];
     (void)hrf_region_padding(graph, node, a, of_a);
     (void)hrf_region_padding(graph, node, b, of_b);
-    return of_a[0] == of_b[0] && x.window.pad_begin[0] == y.window.pad_begin[0] &&
-           x.window.pad_end[0] == y.window.pad_end[0] && x.pad.sizes[2] == y.pad.sizes[2] &&
-           x.pad.sizes[6] == y.pad.sizes[6] && x.block.skip[0] == y.block.skip[0] &&
-           (node->op != HRF_OP_RESIZE ||
-            are_resized_alike(&x.resize, &y.resize, a->hi[0] - a->lo[0]));
+    for (int i = 0; i < 2; i++)
+        if (of_a[i] != of_b[i] || x.window.pad_begin[i] != y.window.pad_begin[i] ||
+            x.window.pad_end[i] != y.window.pad_end[i] ||
+            x.pad.sizes[2 + i] != y.pad.sizes[2 + i] || x.pad.sizes[6 + i] != y.pad.sizes[6 + i] ||
+            x.block.skip[i] != y.block.skip[i] ||
+            (node->op == HRF_OP_RESIZE &&
+             !are_resized_alike(&x.resize, &y.resize, i, a->hi[i] - a->lo[i])))
+            return false;
+    return true;
 }

@@ -1,12 +1,10 @@
 /* trainer.h - a network whose weights change: steps of training on one device.
  *
- * A step is one graph (engine/passes/gradient): forward, loss, gradients. Its weights are variable
- * constants (hrf_graph_close_inputs()): passes do not compute with them, kernels pack them anew
- * before each step, and an optimiser changes them after it. A step is a function of the weights,
- * the moments, the batch and the learning rate: the same calls give the same bits, on any number of
- * threads. One thread uses a trainer at a time. Example:
+ * After each step (step.h) an optimiser (optimizer.h) changes the weights. A step is a function of
+ * the weights, the moments, the batch and the learning rate: the same calls give the same bits, on
+ * any number of threads. One thread uses a trainer at a time. Example:
  *   HRF_TRY(hrf_trainer_create(network, &config, &trainer, err));
- *   fill hrf_trainer_images(trainer) and hrf_trainer_targets(trainer);
+ *   fill hrf_train_step_images() and hrf_train_step_targets() of hrf_trainer_next(trainer);
  *   HRF_TRY(hrf_trainer_step(trainer, 0.01, &loss, err));
  *   HRF_TRY(hrf_trainer_network(trainer, &trained, err));
  */
@@ -14,24 +12,16 @@
 #define HRF_ENGINE_TRAIN_TRAINER_H
 
 #include "base/strbuf.h"
-#include "engine/passes/gradient/gradient.h"
-#include "engine/run/session.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/step.h"
 
 struct hrf_trainer; /* opaque */
 
 struct hrf_trainer_config {
-    const char *device; /* "cpu" or "ref" */
-    enum hrf_loss loss;
-    /* BatchNormalization by the statistics of the batch, from which the file's follow as a moving
-     * average (PyTorch's momentum 0.1); false: by the file's, which stay. */
-    bool uses_batch;
+    /* With uses_batch the file's mean and variance follow those of the batches as a moving average
+     * (PyTorch's momentum 0.1). */
+    struct hrf_train_step_config step;
     struct hrf_optimizer_config optimizer;
-    /* Trained weights are those for which this is true; NULL: all that the loss depends on. */
-    bool (*is_trained)(void *context, const char *weight);
-    void *context;
-    int32_t n_threads;          /* 0: all that the process may use */
-    int64_t memory_limit_bytes; /* 0: none; HRF_E_NOMEM with both numbers if it is exceeded */
 };
 
 /* `network` has been read, and the shape of its input, [N][C][H][W], is set to that of a batch; it
@@ -42,20 +32,15 @@ HRF_CHECKED enum hrf_status hrf_trainer_create(const struct hrf_graph *network,
 void hrf_trainer_destroy(struct hrf_trainer *trainer);
 HRF_DEFINE_AUTO(hrf_trainer)
 
-/* What a step reads; fill both before each one. Images are dense N, H, W, C, as the network takes
- * them (normalised). Targets have the shape of the network's output: N, C, or N, H, W, C. */
-float *hrf_trainer_images(struct hrf_trainer *trainer);
-float *hrf_trainer_targets(struct hrf_trainer *trainer);
-const struct hrf_shape *hrf_trainer_target_shape(const struct hrf_trainer *trainer);
+/* The next step, whose images and targets are to be filled before it. */
+struct hrf_train_step *hrf_trainer_next(struct hrf_trainer *trainer);
 
 /* One step with this learning rate: forward, loss, gradients, update. *loss: that of the batch,
  * before the update. HRF_E_USER: the loss or a gradient is not finite, with the step and the
  * weights' name; nothing has been changed. */
 HRF_CHECKED enum hrf_status hrf_trainer_step(struct hrf_trainer *trainer, double learning_rate,
                                              double *loss, struct hrf_error *err);
-int64_t hrf_trainer_steps(const struct hrf_trainer *trainer);     /* done so far */
-int32_t hrf_trainer_n_weights(const struct hrf_trainer *trainer); /* trained tensors */
-struct hrf_session_memory hrf_trainer_memory(const struct hrf_trainer *trainer);
+int64_t hrf_trainer_steps(const struct hrf_trainer *trainer); /* done so far */
 
 /* A copy of the network with the weights of now, or their average if the optimiser keeps one: for
  * validation (hrf_session_create()) and export (hrf_onnx_write()). */

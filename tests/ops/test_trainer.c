@@ -5,10 +5,12 @@
 
 #include "engine/ir/op.h"
 #include "tests/ops/cases.h"
+#include "tests/ops/nets.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CASES = 2 };
@@ -32,15 +34,16 @@ static void keep_one_input(struct hrf_graph *graph, uint64_t seed)
 static void fill(struct hrf_trainer *trainer, const struct hrf_shape *image, uint64_t seed)
 {
     struct hrf_random random = hrf_random_init(seed);
-    float *images = hrf_trainer_images(trainer), *targets = hrf_trainer_targets(trainer);
+    struct hrf_train_step *step = hrf_trainer_next(trainer);
+    float *images = hrf_train_step_images(step), *targets = hrf_train_step_targets(step);
     for (int64_t k = 0; k < hrf_shape_count(image); k++)
         images[k] = (float)(hrf_random_unit(&random) + 0.25);
-    for (int64_t k = 0; k < hrf_shape_count(hrf_trainer_target_shape(trainer)); k++)
+    for (int64_t k = 0; k < hrf_shape_count(hrf_train_step_target_shape(step)); k++)
         targets[k] = (float)hrf_random_unit(&random);
 }
 
-static double step(struct hrf_trainer *trainer, const struct hrf_shape *image, uint64_t seed,
-                   const char *name)
+static double run_step(struct hrf_trainer *trainer, const struct hrf_shape *image, uint64_t seed,
+                       const char *name)
 {
     struct hrf_error err = { .status = HRF_OK };
     double loss = NAN;
@@ -79,7 +82,9 @@ static void same_weights(const struct hrf_trainer *a, const struct hrf_trainer *
 static bool check_steps(const struct op_case *row, uint64_t seed, enum hrf_op *op)
 {
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_trainer_config config = { .device = "cpu", .loss = HRF_LOSS_MSE, .n_threads = 2 };
+    struct hrf_trainer_config config = {
+        .step = { .device = "cpu", .loss = HRF_LOSS_MSE, .n_threads = 2 }
+    };
     struct build b = build_start(seed);
     const int32_t output = row->make(&b);
     struct hrf_graph *graph = build_finish(&b, &output, 1), *trained = NULL;
@@ -90,14 +95,14 @@ static bool check_steps(const struct op_case *row, uint64_t seed, enum hrf_op *o
     const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
     struct hrf_trainer *whole = create(graph, row, &config), *second = NULL;
     if (whole != NULL) {
-        step(whole, &image, seed, row->name);
+        run_step(whole, &image, seed, row->name);
         if (hrf_trainer_network(whole, &trained, &err) != HRF_OK)
             fail_msg("%s: %s", row->name, err.text);
-        config.n_threads = 1;
+        config.step.n_threads = 1;
         second = create(trained, row, &config);
         assert_non_null(second);
-        const double expected = step(second, &image, seed + 1, row->name);
-        const double loss = step(whole, &image, seed + 1, row->name);
+        const double expected = run_step(second, &image, seed + 1, row->name);
+        const double loss = run_step(whole, &image, seed + 1, row->name);
         if (memcmp(&loss, &expected, sizeof loss) != 0)
             fail_msg("%s, seed %llu: the loss of the second step is %.9g, and %.9g by a trainer "
                      "that is made with these weights",
@@ -128,10 +133,113 @@ static void changed_weights_are_those_of_a_new_session(void **state)
     assert_true(n > HRF_N_GRADIENTS / 2);
 }
 
+/* ---- tiles ---- */
+
+static struct hrf_train_step *create_step(const struct hrf_graph *graph, uint64_t seed,
+                                          const int32_t tiles[2])
+{
+    const struct hrf_train_step_config config = {
+        .device = "cpu", .loss = HRF_LOSS_MSE, .n_threads = 2, .tiles = { tiles[0], tiles[1] }
+    };
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_train_step *step = NULL;
+    const enum hrf_status status = hrf_train_step_create(graph, &config, &step, &err);
+    if (status != HRF_OK && status != HRF_E_UNSUPPORTED && status != HRF_E_USER)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
+    return step;
+}
+
+static double run_filled(struct hrf_train_step *step, const struct hrf_shape *image, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    struct hrf_error err = { .status = HRF_OK };
+    double loss = NAN;
+    for (int64_t k = 0; k < hrf_shape_count(image); k++)
+        hrf_train_step_images(step)[k] = (float)(hrf_random_unit(&random) - 0.5);
+    for (int64_t k = 0; k < hrf_shape_count(hrf_train_step_target_shape(step)); k++)
+        hrf_train_step_targets(step)[k] = (float)hrf_random_unit(&random);
+    if (hrf_train_step_run(step, &loss, &err) != HRF_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
+    return loss;
+}
+
+/* The largest difference of two steps' gradients over the largest gradient of the network. */
+static double gradients_apart(struct hrf_train_step *a, struct hrf_train_step *b)
+{
+    double most = 0, apart = 0;
+    assert_int_equal(hrf_train_step_n_weights(a), hrf_train_step_n_weights(b));
+    for (int32_t i = 0; i < hrf_train_step_n_weights(a); i++) {
+        const float *u = hrf_train_step_gradient(a, i), *v = hrf_train_step_gradient(b, i);
+        for (int64_t k = 0; k < hrf_shape_count(&hrf_train_step_weights(a)[i].shape); k++) {
+            most = fmax(most, fabs((double)u[k]));
+            apart = fmax(apart, fabs((double)u[k] - (double)v[k]));
+        }
+    }
+    return most > 0 ? apart / most : apart;
+}
+
+static void mark_weights(struct hrf_graph *graph)
+{
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        struct hrf_value *value = &graph->values[v];
+        char name[32];
+        value->is_initializer = value->data != NULL && value->producer < 0 &&
+                                value->dtype == HRF_F32;
+        snprintf(name, sizeof name, "value %d", (int)v); /* each has its own */
+        hrf_free(value->name);
+        value->name = hrf_strdup(name);
+    }
+}
+
+/* False: the network is not trained through, or not in tiles. */
+static bool check_tiles(uint64_t seed)
+{
+    const int32_t one[2] = { 1, 1 };
+    struct hrf_random random = hrf_random_init(seed + 77);
+    const int32_t tiles[2] = { 1 + (int32_t)(hrf_random_unit(&random) * 4),
+                               2 + (int32_t)(hrf_random_unit(&random) * 3) };
+    struct hrf_graph *graph = make_net(seed);
+    struct hrf_train_step *whole = NULL, *tiled = NULL;
+    mark_weights(graph);
+    const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
+    if (graph->n_inputs == 1 && graph->n_outputs == 1)
+        whole = create_step(graph, seed, one);
+    if (whole != NULL)
+        tiled = create_step(graph, seed, tiles);
+    if (tiled != NULL) {
+        const double a = run_filled(whole, &image, seed), b = run_filled(tiled, &image, seed);
+        const double apart = gradients_apart(whole, tiled);
+        if (!(fabs(a - b) <= 1e-5 * fabs(a)) || !(apart <= 2e-5))
+            fail_msg("seed %llu, %d x %d tiles: loss %.9g in one piece and %.9g, gradients %g "
+                     "apart (%s)",
+                     (unsigned long long)seed, (int)tiles[0], (int)tiles[1], a, b, apart,
+                     hrf_train_step_text(tiled));
+    }
+    const bool is_tried = tiled != NULL;
+    hrf_train_step_destroy(whole);
+    hrf_train_step_destroy(tiled);
+    hrf_graph_destroy(graph);
+    return is_tried;
+}
+
+static void tiles_give_the_gradients_of_the_whole(void **state)
+{
+    (void)state;
+    enum { NETS = 60 };
+    const char *from = getenv("HRF_TEST_TILES"); /* for a long search: the first seed */
+    const uint64_t first = from != NULL ? strtoull(from, NULL, 10) : 0;
+    int n_tried = 0;
+    for (uint64_t seed = first; seed < first + NETS; seed++)
+        n_tried += check_tiles(seed);
+    print_message("%d networks in tiles\n", n_tried);
+    assert_true(n_tried > NETS / 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changed_weights_are_those_of_a_new_session),
+        cmocka_unit_test(tiles_give_the_gradients_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,12 +77,12 @@ int main(int argc, char **argv)
     x.dims[0] /= n_steps;
     t.dims[0] /= n_steps;
     const struct hrf_trainer_config config = {
-        .device = "cpu",
-        .loss = (enum hrf_loss)index_of(hrf_loss_names, argv[5]),
-        .uses_batch = strcmp(argv[9], "train") == 0,
+        .step = { .device = "cpu",
+                  .loss = (enum hrf_loss)index_of(hrf_loss_names, argv[5]),
+                  .uses_batch = strcmp(argv[9], "train") == 0,
+                  .n_threads = argc > 10 ? atoi(argv[10]) : 0 },
         .optimizer = hrf_optimizer_default(
             (enum hrf_optimizer_kind)index_of(hrf_optimizer_names, argv[6])),
-        .n_threads = argc > 10 ? atoi(argv[10]) : 0,
     };
     struct hrf_graph *model = read_model(argv[1], &x);
     struct hrf_trainer *trainer = NULL;
@@ -93,9 +93,9 @@ int main(int argc, char **argv)
         double loss = 0;
         const double start = hrf_clock_process_seconds();
         hrf_layout_from_onnx(&x, sizeof *images, images + i * hrf_shape_count(&x),
-                             hrf_trainer_images(trainer));
+                             hrf_train_step_images(hrf_trainer_next(trainer)));
         hrf_layout_from_onnx(&t, sizeof *targets, targets + i * hrf_shape_count(&t),
-                             hrf_trainer_targets(trainer));
+                             hrf_train_step_targets(hrf_trainer_next(trainer)));
         must(hrf_trainer_step(trainer, rate, &loss, &err), &err);
         losses[i] = (float)loss;
         seconds[i] = (float)(hrf_clock_process_seconds() - start);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const hrf_loss_names[] = { "cross_entropy", "mse", "bce", NULL };
+const char *const hrf_loss_names[] = { "cross_entropy", "mse", "bce", "linear", NULL };
 
 #define ENTRY(RULE, function) [HRF_GRADIENT_##RULE] = hrf_gradient_##function,
 static hrf_gradient_function *const rules[HRF_N_GRADIENTS] = { HRF_GRADIENT_RULES(ENTRY) };
@@ -246,6 +246,8 @@ static int32_t add_loss(struct hrf_backward *b, enum hrf_loss loss, int32_t y,
     case HRF_LOSS_MSE:
         terms = hrf_backward_binary(b, HRF_OP_SUB, y, target);
         return mean_of(b, with, hrf_backward_binary(b, HRF_OP_MUL, terms, terms), count);
+    case HRF_LOSS_LINEAR:
+        return mean_of(b, with, hrf_backward_binary(b, HRF_OP_MUL, y, target), 1);
     default:
         terms = hrf_backward_unary(b, HRF_OP_SOFTPLUS, y);
         return mean_of(b, with,

@@ -20,6 +20,7 @@ enum hrf_loss {
     HRF_LOSS_MSE, /* mean of (y - t)^2 */
     /* mean of log(1 + exp(y)) - t y. Source: PyTorch's binary_cross_entropy_with_logits. */
     HRF_LOSS_BCE,
+    HRF_LOSS_LINEAR, /* sum of t y: t is the gradient to y */
     HRF_N_LOSSES
 };
 extern const char *const hrf_loss_names[]; /* "cross_entropy" ...; ends with NULL */

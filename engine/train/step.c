@@ -1,0 +1,256 @@
+/* step.c - a step in one piece, and the choice between that and tiles (step.h). */
+#include "engine/train/step.h"
+
+#include "engine/backend/compute.h"
+#include "engine/run/nchw.h"
+#include "engine/train/step_private.h"
+#include "engine/train/tiled_step.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct hrf_train_step {
+    struct hrf_train_step_config config;
+    struct hrf_trained_list trained;
+    struct hrf_trained_list statistics; /* mean and variance of each BATCH_NORM by the batch */
+    int64_t *counts;                    /* of each BATCH_NORM: numbers of a channel in a batch */
+    /* The outputs are the loss, the gradients, and the statistics of the batch. */
+    struct hrf_weighted_session whole; /* its session is NULL: in tiles */
+    struct hrf_tiled_step *tiled;      /* NULL: in one piece */
+    float *gradient;                   /* one at a time, in ONNX order */
+    bool is_changed;
+};
+
+static void release_list(struct hrf_trained_list *list)
+{
+    for (int32_t i = 0; i < list->n; i++) {
+        hrf_free(list->items[i].name);
+        hrf_free(list->items[i].numbers);
+    }
+    hrf_free(list->items);
+    *list = (struct hrf_trained_list){ .n = 0 };
+}
+
+static enum hrf_status add_tensor(struct hrf_trained_list *list, const struct hrf_value *value,
+                                  struct hrf_error *err)
+{
+    const size_t n_bytes = (size_t)hrf_shape_count(&value->shape) * sizeof(float);
+    struct hrf_trained_tensor *t = &list->items[list->n++];
+    *t = (struct hrf_trained_tensor){ .name = hrf_strdup(value->name), .shape = value->shape };
+    t->numbers = hrf_alloc_aligned(n_bytes + 1, HRF_BUFFER_ALIGNMENT);
+    HRF_CHECK_MEMORY(t->numbers != NULL, err, "no memory for the weights '%s'", value->name);
+    memcpy(t->numbers, value->data, n_bytes);
+    return HRF_OK;
+}
+
+/* ---- the graph ---- */
+
+/* Makes plain constants of what is not to be trained: the walk back from the loss passes them
+ * by. */
+static void choose_weights(struct hrf_graph *graph, const struct hrf_train_step_config *config)
+{
+    for (int32_t v = 0; v < graph->n_values && config->is_trained != NULL; v++)
+        if (graph->values[v].is_initializer)
+            graph->values[v].is_initializer = config->is_trained(config->context,
+                                                                 graph->values[v].name);
+}
+
+/* Appends the statistics of the batch to the graph's outputs. */
+static enum hrf_status keep_statistics(struct hrf_train_step *s, struct hrf_graph *graph,
+                                       const struct hrf_batch_norms *norms, struct hrf_error *err)
+{
+    const int32_t n_before = graph->n_outputs;
+    HRF_AUTO_FREE int32_t *outputs = hrf_alloc_array((size_t)n_before + 2 * (size_t)norms->n + 1,
+                                                     sizeof *outputs);
+    s->statistics.items = hrf_calloc(2 * (size_t)norms->n + 1, sizeof *s->statistics.items);
+    s->counts = hrf_calloc((size_t)norms->n + 1, sizeof *s->counts);
+    for (int32_t i = 0; i < n_before; i++)
+        outputs[i] = graph->outputs[i];
+    for (int32_t i = 0; i < norms->n; i++) {
+        const struct hrf_batch_norm *norm = &norms->items[i];
+        outputs[n_before + 2 * i] = norm->mean;
+        outputs[n_before + 2 * i + 1] = norm->variance;
+        s->counts[i] = norm->count;
+        HRF_TRY(add_tensor(&s->statistics, &graph->values[norm->file_mean], err));
+        HRF_TRY(add_tensor(&s->statistics, &graph->values[norm->file_variance], err));
+    }
+    return hrf_graph_set_io(graph, graph->inputs, graph->n_inputs, outputs, n_before + 2 * norms->n,
+                            err);
+}
+
+/* *graph: forward, loss and gradients; and the trained weights. */
+static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_graph *network,
+                                  struct hrf_graph **graph, struct hrf_gradients *gradients,
+                                  struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) made = NULL;
+    HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
+    HRF_TRY(hrf_graph_copy(network, &made, err));
+    HRF_TRY(hrf_graph_infer_shapes(made, err));
+    choose_weights(made, &s->config);
+    if (s->config.uses_batch) {
+        HRF_TRY(hrf_pass_batch_statistics(made, &norms, err));
+        HRF_TRY(hrf_graph_infer_shapes(made, err));
+    }
+    HRF_TRY(hrf_pass_gradient(made, s->config.loss, gradients, err));
+    HRF_TRY(keep_statistics(s, made, &norms, err));
+    s->trained.items = hrf_calloc((size_t)gradients->n + 1, sizeof *s->trained.items);
+    for (int32_t i = 0; i < gradients->n; i++) {
+        const int32_t value = hrf_graph_find_value(made, gradients->names[i]);
+        HRF_TRY(add_tensor(&s->trained, &made->values[value], err));
+    }
+    HRF_MOVE(*graph, made);
+    return HRF_OK;
+}
+
+/* ---- made ready ---- */
+
+static enum hrf_status create_gradient(struct hrf_train_step *s, struct hrf_error *err)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->trained.n; i++) {
+        const int64_t n = hrf_shape_count(&s->trained.items[i].shape);
+        most = n > most ? n : most;
+    }
+    s->gradient = hrf_try_alloc_array((size_t)most + 1, sizeof *s->gradient);
+    HRF_CHECK_MEMORY(s->gradient != NULL, err, "no memory for a gradient of %" PRId64 " numbers",
+                     most);
+    return HRF_OK;
+}
+
+/* In one piece if that is asked for or fits, else in tiles. */
+static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hrf_graph *network,
+                                       struct hrf_graph *graph,
+                                       const struct hrf_gradients *gradients, struct hrf_error *err)
+{
+    const struct hrf_train_step_config *config = &s->config;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = HRF_E_NOMEM;
+    const int32_t asked = config->tiles[0] * config->tiles[1];
+    if (asked <= 1)
+        status = hrf_weighted_session_create(graph, &s->trained, gradients, config, false,
+                                             &s->whole, &why);
+    if (status != HRF_E_NOMEM || asked == 1)
+        return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
+    return hrf_tiled_step_create(network, &s->trained, config, &s->tiled, err);
+}
+
+enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
+                                      const struct hrf_train_step_config *config,
+                                      struct hrf_train_step **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_train_step) s = hrf_calloc(1, sizeof *s);
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    if (network->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the network has %d inputs; training supports one",
+                             (int)network->n_inputs);
+    s->config = *config;
+    HRF_TRY(make_graph(s, network, &graph, &gradients, err));
+    HRF_TRY(create_gradient(s, err));
+    HRF_TRY(create_sessions(s, network, graph, &gradients, err));
+    HRF_MOVE(*out, s);
+    return HRF_OK;
+}
+
+void hrf_train_step_destroy(struct hrf_train_step *s)
+{
+    if (s == NULL)
+        return;
+    hrf_weighted_session_release(&s->whole);
+    hrf_tiled_step_destroy(s->tiled);
+    release_list(&s->trained);
+    release_list(&s->statistics);
+    hrf_free(s->counts);
+    hrf_free(s->gradient);
+    hrf_free(s);
+}
+
+/* ---- a run ---- */
+
+float *hrf_train_step_images(struct hrf_train_step *s)
+{
+    return s->tiled != NULL ? hrf_tiled_step_images(s->tiled)
+                            : hrf_session_input(s->whole.session, 0);
+}
+
+float *hrf_train_step_targets(struct hrf_train_step *s)
+{
+    return s->tiled != NULL ? hrf_tiled_step_targets(s->tiled)
+                            : hrf_session_input(s->whole.session, 1);
+}
+
+const struct hrf_shape *hrf_train_step_target_shape(const struct hrf_train_step *s)
+{
+    return s->tiled != NULL ? hrf_tiled_step_target_shape(s->tiled)
+                            : hrf_session_input_shape(s->whole.session, 1);
+}
+
+int32_t hrf_train_step_n_weights(const struct hrf_train_step *s)
+{
+    return s->trained.n;
+}
+
+const struct hrf_trained_tensor *hrf_train_step_weights(const struct hrf_train_step *s)
+{
+    return s->trained.items;
+}
+
+void hrf_train_step_set_changed(struct hrf_train_step *s)
+{
+    s->is_changed = true;
+}
+
+enum hrf_status hrf_train_step_run(struct hrf_train_step *s, double *loss, struct hrf_error *err)
+{
+    const bool is_changed = s->is_changed;
+    s->is_changed = false;
+    if (s->tiled != NULL)
+        return hrf_tiled_step_run(s->tiled, is_changed, loss, err);
+    if (is_changed)
+        HRF_TRY(hrf_session_refresh(s->whole.session, err));
+    HRF_TRY(hrf_session_run(s->whole.session, err));
+    *loss = (double)hrf_session_output(s->whole.session, 0)[0];
+    return HRF_OK;
+}
+
+const float *hrf_train_step_gradient(struct hrf_train_step *s, int32_t i)
+{
+    if (s->tiled != NULL)
+        return hrf_tiled_step_gradient(s->tiled, i);
+    hrf_nchw_from_output(hrf_session_output(s->whole.session, 1 + i), &s->trained.items[i].shape,
+                         s->gradient);
+    return s->gradient;
+}
+
+int32_t hrf_train_step_n_statistics(const struct hrf_train_step *s)
+{
+    return s->statistics.n;
+}
+
+const struct hrf_trained_tensor *hrf_train_step_statistics(const struct hrf_train_step *s)
+{
+    return s->statistics.items;
+}
+
+const float *hrf_train_step_batch_statistics(const struct hrf_train_step *s, int32_t i)
+{
+    return hrf_session_output(s->whole.session, 1 + s->trained.n + i);
+}
+
+int64_t hrf_train_step_statistics_count(const struct hrf_train_step *s, int32_t i)
+{
+    return s->counts[i / 2];
+}
+
+struct hrf_session_memory hrf_train_step_memory(const struct hrf_train_step *s)
+{
+    return s->tiled != NULL ? hrf_tiled_step_memory(s->tiled)
+                            : hrf_session_memory(s->whole.session);
+}
+
+const char *hrf_train_step_text(const struct hrf_train_step *s)
+{
+    return s->tiled != NULL ? hrf_tiled_step_text(s->tiled) : "";
+}

@@ -1,0 +1,73 @@
+/* step.h - a loss and its gradients to the weights of a network, which may change between two runs.
+ *
+ * The graph of a step (engine/passes/gradient) has the trained weights as variable constants
+ * (hrf_graph_close_inputs()): no pass computes with their numbers, and kernels pack them anew once
+ * they have changed. A step that does not fit into the memory limit is computed in tiles
+ * (tiled_step.h). A step is a function of weights and batch: the same bits on any number of
+ * threads. One thread uses a step at a time.
+ */
+#ifndef HRF_ENGINE_TRAIN_STEP_H
+#define HRF_ENGINE_TRAIN_STEP_H
+
+#include "engine/passes/gradient/gradient.h"
+#include "engine/run/session.h"
+
+/* A tensor of the network that changes; its numbers are dense, in ONNX order. */
+struct hrf_trained_tensor {
+    char *name;
+    struct hrf_shape shape;
+    float *numbers;
+};
+
+struct hrf_train_step; /* opaque */
+
+struct hrf_train_step_config {
+    const char *device; /* "cpu" or "ref" */
+    enum hrf_loss loss;
+    bool uses_batch; /* BatchNormalization by the statistics of the batch; false: of the file */
+    /* Trained weights are those for which this is true; NULL: all that the loss depends on. */
+    bool (*is_trained)(void *context, const char *weight);
+    void *context;
+    int32_t n_threads;          /* 0: all that the process may use */
+    int64_t memory_limit_bytes; /* 0: none; HRF_E_NOMEM with both numbers if it is exceeded */
+    int32_t tiles[2]; /* exactly so many along rows and columns; 0: as many as the limit requires */
+};
+
+/* `network` has been read, and the shape of its only input, [N][C][H][W], is set to that of a
+ * batch; it outlives the step. HRF_E_UNSUPPORTED names an operator that has no gradient. */
+HRF_CHECKED enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
+                                                  const struct hrf_train_step_config *config,
+                                                  struct hrf_train_step **out,
+                                                  struct hrf_error *err);
+void hrf_train_step_destroy(struct hrf_train_step *step);
+HRF_DEFINE_AUTO(hrf_train_step)
+
+/* What a run reads; fill both before each one. Images are dense N, H, W, C, as the network takes
+ * them (normalised). Targets have the shape of the network's output: N, C, or N, H, W, C. */
+float *hrf_train_step_images(struct hrf_train_step *step);
+float *hrf_train_step_targets(struct hrf_train_step *step);
+const struct hrf_shape *hrf_train_step_target_shape(const struct hrf_train_step *step);
+
+/* The trained weights, whose numbers the caller may change between two runs, and then says so. */
+int32_t hrf_train_step_n_weights(const struct hrf_train_step *step);
+const struct hrf_trained_tensor *hrf_train_step_weights(const struct hrf_train_step *step);
+void hrf_train_step_set_changed(struct hrf_train_step *step);
+
+HRF_CHECKED enum hrf_status hrf_train_step_run(struct hrf_train_step *step, double *loss,
+                                               struct hrf_error *err);
+/* Of the last run: the gradient to weights i, in ONNX order; valid until the next call. */
+const float *hrf_train_step_gradient(struct hrf_train_step *step, int32_t i);
+
+/* With `uses_batch`: the file's mean and variance of each BATCH_NORM, one after the other, as
+ * statistics 2 k and 2 k + 1; and those of the batch of the last run. The batch's variance is the
+ * biased one, of hrf_train_step_statistics_count() numbers a channel. */
+int32_t hrf_train_step_n_statistics(const struct hrf_train_step *step);
+const struct hrf_trained_tensor *hrf_train_step_statistics(const struct hrf_train_step *step);
+const float *hrf_train_step_batch_statistics(const struct hrf_train_step *step, int32_t i);
+int64_t hrf_train_step_statistics_count(const struct hrf_train_step *step, int32_t i);
+
+struct hrf_session_memory hrf_train_step_memory(const struct hrf_train_step *step);
+/* "in 3 x 3 tiles, 42.1 % computed twice"; "" without tiles. */
+const char *hrf_train_step_text(const struct hrf_train_step *step);
+
+#endif

@@ -1,0 +1,31 @@
+/* step_private.h - what a step in one piece and one in tiles share. */
+#ifndef HRF_ENGINE_TRAIN_STEP_PRIVATE_H
+#define HRF_ENGINE_TRAIN_STEP_PRIVATE_H
+
+#include "engine/train/step.h"
+
+/* The trained weights of a network; numbers are on the heap and keep their addresses. */
+struct hrf_trained_list {
+    struct hrf_trained_tensor *items;
+    int32_t n;
+};
+
+/* A graph, some of whose constants are trained weights, made ready to run. */
+struct hrf_weighted_session {
+    struct hrf_session *session;
+    int32_t *weights; /* [n_gradients] of the list: which one each gradient is to; heap */
+    int32_t n_gradients;
+};
+void hrf_weighted_session_release(struct hrf_weighted_session *weighted);
+/* `graph` is changed: its trained weights become inputs. `gradients` NULL: it computes none.
+ * `is_lent`: arena and workspace are lent (hrf_session_lend()). */
+HRF_CHECKED enum hrf_status
+hrf_weighted_session_create(struct hrf_graph *graph, const struct hrf_trained_list *trained,
+                            const struct hrf_gradients *gradients,
+                            const struct hrf_train_step_config *config, bool is_lent,
+                            struct hrf_weighted_session *out, struct hrf_error *err);
+
+/* Marks the weights of `graph` that are trained, and no others, as its initializers. */
+void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *graph);
+
+#endif

@@ -1,0 +1,78 @@
+/* weighted_session.c - a session some of whose constants are trained weights (step_private.h). */
+#include "engine/train/step_private.h"
+
+#include <string.h>
+
+void hrf_weighted_session_release(struct hrf_weighted_session *weighted)
+{
+    hrf_session_destroy(weighted->session);
+    hrf_free(weighted->weights);
+    *weighted = (struct hrf_weighted_session){ .n_gradients = 0 };
+}
+
+static int32_t find(const struct hrf_trained_list *trained, const char *name)
+{
+    for (int32_t i = 0; i < trained->n; i++)
+        if (strcmp(trained->items[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *graph)
+{
+    for (int32_t v = 0; v < graph->n_values; v++)
+        graph->values[v].is_initializer = graph->values[v].data != NULL &&
+                                          find(trained, graph->values[v].name) >= 0;
+}
+
+/* Lists the trained weights of the graph: values[i] is trained->items[which[i]]. */
+static int32_t list_weights(const struct hrf_graph *graph, const struct hrf_trained_list *trained,
+                            int32_t *values, int32_t *which)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        const struct hrf_value *value = &graph->values[v];
+        const int32_t i = value->is_initializer ? find(trained, value->name) : -1;
+        if (i < 0)
+            continue;
+        values[n] = v;
+        which[n++] = i;
+    }
+    return n;
+}
+
+enum hrf_status hrf_weighted_session_create(struct hrf_graph *graph,
+                                            const struct hrf_trained_list *trained,
+                                            const struct hrf_gradients *gradients,
+                                            const struct hrf_train_step_config *config,
+                                            bool is_lent, struct hrf_weighted_session *out,
+                                            struct hrf_error *err)
+{
+    const struct hrf_session_config how = { .device = config->device,
+                                            .precision = HRF_FP32,
+                                            .n_threads = config->n_threads,
+                                            .memory_limit_bytes = config->memory_limit_bytes,
+                                            .is_lent = is_lent };
+    const size_t most = (size_t)graph->n_values + 1;
+    HRF_AUTO(hrf_graph) prepared = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE int32_t *values = hrf_alloc_array(most, sizeof *values);
+    HRF_AUTO_FREE int32_t *which = hrf_alloc_array(most, sizeof *which);
+    HRF_AUTO_FREE float **numbers = hrf_alloc_array(most, sizeof *numbers);
+    double operations;
+    const int32_t n = list_weights(graph, trained, values, which);
+    for (int32_t i = 0; i < n; i++)
+        numbers[i] = trained->items[which[i]].numbers;
+    HRF_TRY(hrf_graph_open_constants(graph, values, n, err));
+    HRF_TRY(hrf_session_prepare(graph, &how, &prepared, &operations, &notes, err));
+    hrf_graph_close_inputs(prepared, numbers, n);
+    *out = (struct hrf_weighted_session){ .n_gradients = gradients != NULL ? gradients->n : 0 };
+    out->weights = hrf_alloc_array((size_t)out->n_gradients + 1, sizeof *out->weights);
+    for (int32_t i = 0; i < out->n_gradients; i++)
+        out->weights[i] = find(trained, gradients->names[i]);
+    const enum hrf_status status = hrf_session_create_prepared(&prepared, &how, NULL, &out->session,
+                                                               err);
+    if (status != HRF_OK)
+        hrf_weighted_session_release(out);
+    return status;
+}
