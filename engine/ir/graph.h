@@ -499,8 +499,8 @@ void hrf_value_release_data(struct hrf_value *value);
  * numbers, which are released. Their values keep their indices and names. */
 HRF_CHECKED enum hrf_status hrf_graph_open_constants(struct hrf_graph *graph, const int32_t *values,
                                                      int32_t n, struct hrf_error *err);
-/* Makes the last `n` inputs variable constants of `data[i]` (dense, in ONNX order), which outlive the
- * graph. */
+/* Makes the last `n` inputs variable constants of `data[i]` (dense, in ONNX order), which outlive
+ * the graph. */
 void hrf_graph_close_inputs(struct hrf_graph *graph, float *const *data, int32_t n);
 /* Frees the data of all constants, once every kernel has its own packed copy. The values stay
  * marked as constants. */

@@ -331,14 +331,16 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
 {
     const struct hrf_fine_tuning *t = job->tuning;
     const struct hrf_train_recipe *r = t->recipe;
-    const struct hrf_trainer_config config = { .device = t->device,
-                                               .loss = HRF_LOSS_CROSS_ENTROPY,
-                                               .uses_batch = r->batch_norm == HRF_NORM_BATCH,
-                                               .optimizer = hrf_train_recipe_optimizer(r),
-                                               .is_trained = r->layers > 0 ? is_trained : NULL,
-                                               .context = &job->trained,
-                                               .n_threads = t->n_threads,
-                                               .memory_limit_bytes = hrf_process_memory_left() };
+    const struct hrf_trainer_config config = {
+        .step = { .device = t->device,
+                  .loss = HRF_LOSS_CROSS_ENTROPY,
+                  .uses_batch = r->batch_norm == HRF_NORM_BATCH,
+                  .is_trained = r->layers > 0 ? is_trained : NULL,
+                  .context = &job->trained,
+                  .n_threads = t->n_threads,
+                  .memory_limit_bytes = hrf_process_memory_left() },
+        .optimizer = hrf_train_recipe_optimizer(r),
+    };
     HRF_TRY(with_classes(t, job->seed, &job->base, err));
     HRF_TRY(with_shapes(t, job->base, &job->shaped, err));
     HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));
@@ -389,7 +391,7 @@ static void fill_targets(struct tuning_job *job, int64_t first)
 {
     const struct hrf_train_recipe *r = job->tuning->recipe;
     const int64_t n_classes = (int64_t)r->classes.n_items;
-    float *targets = hrf_trainer_targets(job->trainer);
+    float *targets = hrf_train_step_targets(hrf_trainer_next(job->trainer));
     for (int64_t i = 0; i < r->batch; i++) {
         const int64_t label = job->tuning->list->set.items[job->order[first + i]].label;
         for (int64_t k = 0; k < n_classes; k++)
@@ -442,7 +444,8 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
     while (p->step < job->n_steps) {
         const double rate = rate_of(job, p->epoch * job->n_steps + p->step);
         double loss = 0;
-        HRF_TRY(hrf_sample_feed_next(feed, hrf_trainer_images(job->trainer), err));
+        HRF_TRY(
+            hrf_sample_feed_next(feed, hrf_train_step_images(hrf_trainer_next(job->trainer)), err));
         fill_targets(job, p->step * r->batch);
         const enum hrf_status status = hrf_trainer_step(job->trainer, rate, &loss, err);
         if (status != HRF_OK)
@@ -568,7 +571,8 @@ static enum hrf_status write_result(const struct tuning_job *job, struct hrf_err
     hrf_json_put_int(json, "version", 1);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_bool(json, "fresh_last_layer", t->is_renewed);
-    hrf_json_put_int(json, "trained_weights", hrf_trainer_n_weights(job->trainer));
+    hrf_json_put_int(json, "trained_weights",
+                     hrf_train_step_n_weights(hrf_trainer_next(job->trainer)));
     return hrf_json_write_file(path, json, err);
 }
 
