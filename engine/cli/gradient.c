@@ -12,6 +12,7 @@
 #include "engine/run/joined.h"
 #include "engine/run/nchw.h"
 #include "engine/run/network.h"
+#include "engine/train/step.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -136,6 +137,66 @@ static char *file_name(const char *directory, const char *weight)
     return hrf_strbuf_detach(&name);
 }
 
+static enum hrf_status write_loss(const struct request *request, double loss, int32_t n_weights,
+                                  struct hrf_error *err)
+{
+    const struct hrf_shape scalar = { .rank = 0 };
+    const float number = (float)loss;
+    HRF_AUTO_FREE char *path = hrf_format("%s/loss.npy", request->output);
+    HRF_TRY(hrf_npy_write(path, HRF_F32, &scalar, &number, err));
+    printf("loss %.9g, gradients to %d weights in %s\n", loss, (int)n_weights, request->output);
+    return HRF_OK;
+}
+
+/* ---- on one rank ---- */
+
+static enum hrf_status write_step(const struct request *request, struct hrf_train_step *step,
+                                  double loss, struct hrf_error *err)
+{
+    const int32_t n = hrf_train_step_n_weights(step);
+    HRF_TRY(hrf_path_make_directories(request->output, err));
+    for (int32_t i = 0; i < n; i++) {
+        const struct hrf_trained_tensor *w = &hrf_train_step_weights(step)[i];
+        HRF_AUTO_FREE char *path = file_name(request->output, w->name);
+        HRF_TRY(hrf_npy_write(path, HRF_F32, &w->shape, hrf_train_step_gradient(step, i), err));
+    }
+    return write_loss(request, loss, n, err);
+}
+
+/* As a step of training, in tiles if the memory limit asks for them. Frees *images once they are
+ * fed. */
+static enum hrf_status compute_alone(const struct request *request, const struct hrf_shape *input,
+                                     float **images, struct hrf_error *err)
+{
+    const struct hrf_train_step_config config = {
+        .device = request->device,
+        .loss = request->loss,
+        .uses_batch = request->uses_batch,
+        .n_threads = (int32_t)request->threads,
+        .memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30),
+    };
+    HRF_AUTO(hrf_graph) network = NULL;
+    HRF_AUTO(hrf_train_step) step = NULL;
+    HRF_AUTO_FREE float *target = NULL;
+    double loss;
+    HRF_TRY(hrf_onnx_read(request->model, &network, err));
+    if (network->n_inputs == 1)
+        HRF_TRY(hrf_graph_set_input_shape(network, 0, input, err));
+    HRF_TRY(hrf_train_step_create(network, &config, &step, err));
+    const struct hrf_shape y = *hrf_train_step_target_shape(step);
+    HRF_TRY(read_target(request, &y, &target, err));
+    hrf_layout_from_onnx(input, sizeof **images, *images, hrf_train_step_images(step));
+    hrf_free(*images);
+    *images = NULL;
+    hrf_layout_from_onnx(&y, sizeof *target, target, hrf_train_step_targets(step));
+    if (hrf_train_step_text(step)[0] != '\0')
+        fprintf(stderr, "%s\n", hrf_train_step_text(step));
+    HRF_TRY(hrf_train_step_run(step, &loss, err));
+    return write_step(request, step, loss, err);
+}
+
+/* ---- on several ranks ---- */
+
 static enum hrf_status write_output(const struct hrf_network *network, int32_t i, const char *path,
                                     struct hrf_error *err)
 {
@@ -155,8 +216,7 @@ static enum hrf_status write_all(const struct request *request, const struct hrf
         HRF_AUTO_FREE char *path = file_name(request->output, gradients->names[i]);
         HRF_TRY(write_output(network, i + 1, path, err));
     }
-    HRF_AUTO_FREE char *path = hrf_format("%s/loss.npy", request->output);
-    return write_output(network, 0, path, err);
+    return write_loss(request, (double)hrf_network_output(network, 0)[0], gradients->n, err);
 }
 
 /* The inputs of the graph: images, target, and which of the images count, all of them. */
@@ -206,9 +266,13 @@ static enum hrf_status compute(const void *context, const struct hrf_joined *joi
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     HRF_AUTO_FREE float *images = NULL, *target = NULL;
     struct hrf_shape input, y;
+    struct hrf_layout_plan layout;
     HRF_TRY(hrf_npy_read(request->input, &input, &images, err));
     if (hrf_shape_count(&input) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
+    HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
+    if (hrf_layout_ranks(&layout) * layout.microbatches == 1)
+        return compute_alone(request, &input, &images, err);
     HRF_TRY(make_graph(request, &input, &graph, &gradients, &y, err));
     HRF_TRY(read_target(request, &y, &target, err));
     struct sources sources = { { images, input }, { target, y } };
@@ -217,10 +281,7 @@ static enum hrf_status compute(const void *context, const struct hrf_joined *joi
     if (!hrf_joined_is_first(joined))
         return HRF_OK;
     fputs(hrf_network_notes(network), stderr);
-    HRF_TRY(write_all(request, network, &gradients, err));
-    printf("loss %.9g, gradients to %d weights in %s\n", (double)hrf_network_output(network, 0)[0],
-           (int)gradients.n, request->output);
-    return HRF_OK;
+    return write_all(request, network, &gradients, err);
 }
 
 int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv)

@@ -28,7 +28,7 @@ struct hrf_tiled_step {
     float *images, *all_features; /* N, H, W, C; features NULL: summed */
     double *sums;                 /* [N][C] of the features */
     float **gradients;            /* [trained] in ONNX order */
-    int64_t host_bytes;
+    int64_t host_bytes; /* of all that is there beside the session of a tile */
     struct hrf_session_memory memory; /* of the largest session */
     char text[96];
 };
@@ -355,8 +355,11 @@ static enum hrf_status allocate(struct hrf_tiled_step *t, struct hrf_error *err)
         const size_t n = (size_t)hrf_shape_count(&t->trained->items[i].shape);
         t->gradients[i] = hrf_try_calloc(n + 1, sizeof(float));
         is_short |= t->gradients[i] == NULL;
-        t->host_bytes += (int64_t)(n * sizeof(float));
+        t->host_bytes += 2 * (int64_t)(n * sizeof(float)); /* and the weights themselves */
     }
+    for (int32_t v = 0; v < t->network->n_values; v++)
+        if (t->network->values[v].data != NULL)
+            t->host_bytes += hrf_value_bytes(&t->network->values[v]);
     HRF_CHECK_MEMORY(!is_short && t->images != NULL && t->all_features != NULL && t->sums != NULL,
                      err, "no memory for an image and its features");
     return HRF_OK;
