@@ -72,7 +72,7 @@ done
 # A layer behind what the network gives; other pixels are another training; only the last layer is trained if that
 # is asked for.
 recipe add ", epochs: 1"
-sed -i 's/last_layer: fresh/last_layer: add/' add.yaml
+sed -i 's/last_layer: fresh/last_layer: add/; s/^out:/export: {safetensors: true}\nout:/' add.yaml
 expect_code 0 "$flow" train add.yaml --fold 0 --seed 1
 grep -q '"trained_weights": 36' out-add/fold-0-seed-1/result.json || fail "$(cat out-add/fold-0-seed-1/result.json)"
 recipe last ", epochs: 1, layers: 1"
@@ -84,6 +84,24 @@ cp data/tumor/t0_1.png data/tumor/t0_0.png
 expect_code 0 "$flow" train last.yaml --fold 0 --seed 1
 expect_text "epoch 1:"
 cp t0.png data/tumor/t0_0.png
+
+python3 - out-add/fold-0-seed-1/model.safetensors <<'END' || fail "model.safetensors"
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+length = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8 : 8 + length])
+assert length % 8 == 0 and len(header) == 36, (length, len(header))
+end = 0
+for name in sorted(header):
+    entry, n = header[name], 4
+    for d in entry["shape"]: n *= d
+    assert entry["dtype"] == "F32" and entry["data_offsets"] == [end, end + n], (name, entry)
+    end += n
+assert 8 + length + end == len(data)
+assert header["hires-flow.classes.weight"]["shape"] == [2, 2]
+weights = struct.unpack("<4f", data[8 + length :][slice(*header["hires-flow.classes.weight"]["data_offsets"])])
+assert all(abs(w) < 2 for w in weights) and any(weights), weights
+END
 
 # Pictures by a table, with parts; three classes.
 python3 - <<'END'

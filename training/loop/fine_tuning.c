@@ -15,6 +15,7 @@
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
 #include "training/loop/last_layer.h"
+#include "training/loop/safetensors_write.h"
 #include "training/loop/scorer.h"
 #include "training/loop/weights.h"
 #include "training/samples/sampler.h"
@@ -550,7 +551,12 @@ static enum hrf_status write_model(const struct tuning_job *job, const struct hr
     HRF_AUTO_FREE char *path = hrf_path_join(job->folder, "model.onnx");
     const struct hrf_onnx_entry entries[] = { { "hires_flow.training", training },
                                               { HRF_MODEL_INPUT_KEY, images } };
-    return hrf_onnx_write_with(graph, entries, form->side >= LEAST_SIDE ? 2 : 1, false, path, err);
+    HRF_TRY(
+        hrf_onnx_write_with(graph, entries, form->side >= LEAST_SIDE ? 2 : 1, false, path, err));
+    if (!job->tuning->recipe->writes_safetensors)
+        return HRF_OK;
+    HRF_AUTO_FREE char *weights = hrf_path_join(job->folder, "model.safetensors");
+    return hrf_safetensors_write(graph, weights, err);
 }
 
 static enum hrf_status write_result(const struct tuning_job *job, struct hrf_error *err)

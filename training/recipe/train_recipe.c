@@ -140,6 +140,8 @@ static const struct hrf_setting rows[] = {
     { REAL("augment.stain", augmentation.stain), .initial = "0.05", .min = 0, .max = 1,
       .help = "amounts of haematoxylin, eosin and DAB s become (1 + a) s + b, a and b from -stain "
               "to stain" },
+    { BOOLEAN("export.safetensors", writes_safetensors), .initial = "false",
+      .help = "true: also model.safetensors, the weights by their names, for PyTorch" },
     { PATH("out", out), REQUIRED, NOT_IN_KEY, .help = "folder for what is made" },
 };
 static const struct hrf_setting_table table = { rows, sizeof rows / sizeof rows[0] };

@@ -49,6 +49,7 @@ struct hrf_train_recipe {
     enum hrf_sampling sampling;
     enum hrf_train_norm batch_norm;
     struct hrf_augmentation augmentation;
+    bool writes_safetensors;
     char *out;
 };
 
