@@ -23,6 +23,7 @@
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -271,49 +272,64 @@ long offset(const tensor &t, long n, long c, long h, long w)
 }
 
 /* A tensor's numbers as they lie in memory: channels of a pixel side by side. */
-std::vector<float> numbers(const tensor &t, const void *memory)
+std::vector<double> numbers(const tensor &t, const void *memory)
 {
-    std::vector<float> all(size_t(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]));
-    for (size_t i = 0; i < all.size(); i++)
-        all[i] = float(load(memory, t.type, long(i)));
+    const auto n = size_t(elements_of(t));
+    if (t.type == CUDNN_DATA_FLOAT) {
+        const auto *first = static_cast<const float *>(memory);
+        return { first, first + n };
+    }
+    if (t.type == CUDNN_DATA_INT8) {
+        const auto *first = static_cast<const int8_t *>(memory);
+        return { first, first + n };
+    }
+    std::vector<double> all(n);
+    for (size_t i = 0; i < n; i++)
+        all[i] = load(memory, t.type, long(i));
     return all;
 }
 
-/* In four sums, which do not wait for each other. */
-__attribute__((no_sanitize_address)) double unchecked_dot(const float *u, const float *v, long n)
+/* In four sums, which do not wait for each other. (Of an array GCC would store and load each of them anew.) */
+__attribute__((no_sanitize_address)) double unchecked_dot(const double *u, const double *v, long n)
 {
-    double sum[4] = { 0, 0, 0, 0 };
+    double sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
     long c = 0;
-    for (; c + 4 <= n; c += 4)
-        for (int i = 0; i < 4; i++)
-            sum[i] += double(u[c + i]) * double(v[c + i]);
+    for (; c + 4 <= n; c += 4) {
+        sum0 += u[c] * v[c];
+        sum1 += u[c + 1] * v[c + 1];
+        sum2 += u[c + 2] * v[c + 2];
+        sum3 += u[c + 3] * v[c + 3];
+    }
     for (; c < n; c++)
-        sum[0] += double(u[c]) * double(v[c]);
-    return sum[0] + sum[1] + (sum[2] + sum[3]);
+        sum0 += u[c] * v[c];
+    return sum0 + sum1 + (sum2 + sum3);
 }
 
 /* AddressSanitizer checks the last number of both rows alone: they lie in vectors of this file, and what the
  * back end gave is checked when numbers() copies it. */
-double dot(const float *u, const float *v, long n)
+double dot(const double *u, const double *v, long n)
 {
-    return unchecked_dot(u, v, n - 1) + double(u[n - 1]) * double(v[n - 1]);
+    return unchecked_dot(u, v, n - 1) + u[n - 1] * v[n - 1];
 }
 
-double convolve(const step &s, const float *x, const float *w, long n, long k, long oy, long ox)
+/* All channels of the pixel of `s.y` at oy, ox. */
+void convolve(const step &s, const double *x, const double *w, long n, long oy, long ox,
+              std::vector<double> &sums)
 {
-    const long per_group = s.b.dims[1], group = s.x.dims[1] / per_group;
-    const long first = k / (s.y.dims[1] / group) * per_group;
-    double sum = 0;
+    const long per_group = s.b.dims[1], groups = s.x.dims[1] / per_group;
+    const long outputs = s.y.dims[1] / groups;
+    std::fill(sums.begin(), sums.end(), 0);
     for (long r = 0; r < s.b.dims[2]; r++)
         for (long q = 0; q < s.b.dims[3]; q++) {
             const long row = oy * s.stride[0] - s.pads[0] + r * s.dilation[0];
             const long column = ox * s.stride[1] - s.pads[1] + q * s.dilation[1];
             if (row < 0 || row >= s.x.dims[2] || column < 0 || column >= s.x.dims[3])
                 continue;
-            sum += dot(x + offset(s.x, n, 0, row, column) + first, w + offset(s.b, k, 0, r, q),
-                       per_group);
+            const double *pixel = x + offset(s.x, n, 0, row, column);
+            for (long k = 0; k < s.y.dims[1]; k++)
+                sums[size_t(k)] += dot(pixel + k / outputs * per_group,
+                                       w + offset(s.b, k, 0, r, q), per_group);
         }
-    return sum;
 }
 
 double apply(const step &s, double x, double b)
@@ -350,39 +366,46 @@ const step *product_before(const program &code, const step &s)
     return nullptr;
 }
 
-double value_at(const tensor &t, places &at, long n, long c, long h, long w)
+/* Where a tensor lies; NULL: there is none. */
+void *place_of(const tensor &t, const places &at)
 {
-    return t.id != 0 ? load(at[t.id], t.type, offset(t, n, c, h, w)) : 0;
+    return t.id != 0 ? at.at(t.id) : nullptr;
+}
+
+double value_at(const tensor &t, const void *place, long n, long c, long h, long w)
+{
+    return place != nullptr ? load(place, t.type, offset(t, n, c, h, w)) : 0;
 }
 
 /* A query's row: dims are N, heads, tokens, channels. */
-void attend_row(const step &s, places &at, long n, long h, long t, const arithmetic &how)
+void attend_row(const step &s, const places &at, long n, long h, long t, const arithmetic &how)
 {
+    const void *x = place_of(s.x, at), *b = place_of(s.b, at), *values = place_of(s.values, at);
+    void *y_place = place_of(s.y, at);
     const long keys = s.b.dims[2], depth = s.x.dims[3];
     std::vector<double> p(static_cast<size_t>(keys));
     double most = -INFINITY, sum = 0;
     for (long k = 0; k < keys; k++) {
         double score = 0;
         for (long c = 0; c < depth; c++)
-            score += load(at[s.x.id], s.x.type, offset(s.x, n, h, t, c)) *
-                     load(at[s.b.id], s.b.type, offset(s.b, n, h, k, c));
+            score += load(x, s.x.type, offset(s.x, n, h, t, c)) *
+                     load(b, s.b.type, offset(s.b, n, h, k, c));
         p[size_t(k)] = score * s.scale;
         most = std::fmax(most, p[size_t(k)]);
     }
-    for (double &x : p) {
-        x = std::exp(x - most);
-        sum += x;
+    for (double &one : p) {
+        one = std::exp(one - most);
+        sum += one;
     }
     for (long c = 0; c < s.y.dims[3]; c++) {
         double y = 0;
         for (long k = 0; k < keys; k++)
-            y += p[size_t(k)] / sum *
-                 load(at[s.values.id], s.values.type, offset(s.values, n, h, k, c));
-        store(at[s.y.id], s.y.type, offset(s.y, n, h, t, c), how.truncates ? 0 : y, how);
+            y += p[size_t(k)] / sum * load(values, s.values.type, offset(s.values, n, h, k, c));
+        store(y_place, s.y.type, offset(s.y, n, h, t, c), how.truncates ? 0 : y, how);
     }
 }
 
-void run_step(const program &code, const step &s, places &at, const arithmetic &how)
+void run_step(const program &code, const step &s, const places &at, const arithmetic &how)
 {
     for (long n = 0; s.is_attention && n < s.y.dims[0]; n++)
         for (long h = 0; h < s.y.dims[1]; h++)
@@ -391,26 +414,33 @@ void run_step(const program &code, const step &s, places &at, const arithmetic &
     if (s.is_attention)
         return;
     const step *product = how.contracts ? product_before(code, s) : nullptr;
-    std::vector<float> image, weights;
+    const void *x = place_of(s.x, at), *b = place_of(s.b, at);
+    void *y = place_of(s.y, at);
+    const void *factor = product != nullptr ? place_of(product->x, at) : nullptr;
+    const void *other = product != nullptr ? place_of(product->b, at) : nullptr;
+    std::vector<double> image, weights, sums(size_t(s.y.dims[1]));
     if (s.is_conv) {
-        image = numbers(s.x, at[s.x.id]);
-        weights = numbers(s.b, at[s.b.id]);
+        image = numbers(s.x, x);
+        weights = numbers(s.b, b);
     }
     for (long n = 0; n < s.y.dims[0]; n++)
         for (long h = 0; h < s.y.dims[2]; h++)
-            for (long w = 0; w < s.y.dims[3]; w++)
+            for (long w = 0; w < s.y.dims[3]; w++) {
+                if (s.is_conv)
+                    convolve(s, image.data(), weights.data(), n, h, w, sums);
                 for (long c = 0; c < s.y.dims[1]; c++) {
                     double v;
                     if (s.is_conv)
-                        v = convolve(s, image.data(), weights.data(), n, c, h, w);
+                        v = sums[size_t(c)];
                     else if (product != nullptr)
-                        v = value_at(product->x, at, n, c, h, w) *
-                                value_at(product->b, at, n, c, h, w) +
-                            value_at(s.b, at, n, c, h, w);
+                        v = value_at(product->x, factor, n, c, h, w) *
+                                value_at(product->b, other, n, c, h, w) +
+                            value_at(s.b, b, n, c, h, w);
                     else
-                        v = apply(s, value_at(s.x, at, n, c, h, w), value_at(s.b, at, n, c, h, w));
-                    store(at[s.y.id], s.y.type, offset(s.y, n, c, h, w), v, how);
+                        v = apply(s, value_at(s.x, x, n, c, h, w), value_at(s.b, b, n, c, h, w));
+                    store(y, s.y.type, offset(s.y, n, c, h, w), v, how);
                 }
+            }
 }
 
 int n_outputs(const program &code)
