@@ -63,7 +63,7 @@ expect_code 0 "$HRF_SOURCE_DIR/tools/compare-builds" --turns 1 --runs 1 --size 3
 [ "$(grep -cE '^(resnet18 (fp32|bf16|int8)|one reader, bytes) +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+$' "$scratch/out")" -eq 4 ] ||
     { cat "$scratch/out"; fail "compare-builds: rows are missing"; }
 
-if "$python" -c 'import h5py, torch, torchvision' 2>/dev/null; then
+if "$python" -c 'from importlib.util import find_spec as has; exit(not (has("h5py") and has("torch") and has("torchvision")))' 2>/dev/null; then
     export OMP_NUM_THREADS=1
     expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/head_training.py" "$HRF_BIN_DIR" --kinds mean --slides 4 \
         --patches 8 --width 8 --epochs 2 --threads 1

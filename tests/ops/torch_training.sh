@@ -3,7 +3,7 @@
 # batch. Needs HRF_BIN_DIR; skips with 77 where PyTorch is not installed.
 set -u
 python=/usr/bin/python3
-if ! $python -c 'import torch' 2>/dev/null; then
+if ! $python -c 'from importlib.util import find_spec as has; exit(not (has("torch")))' 2>/dev/null; then
     echo "skipped: $python has no torch (Debian: python3-torch)"
     exit 77
 fi

@@ -1,6 +1,6 @@
 """Gradients of hires-engine against PyTorch's in double.
 
-    torch_gradients.py ENGINE [--device cpu|ref] [--size N] [--batch-norm frozen|train] [NET ...]
+    torch_gradients.py ENGINE [--device cpu|ref|cpu,ref] [--size N] [--batch-norm frozen|train] [NET ...]
 
 NET is a network of torchvision, or made/NAME: the network that `model make NAME` writes, against PyTorch's own definition of it
 (torch_nets.py). Without one, small networks that have, together, every kind of operator with a gradient.
@@ -311,16 +311,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine")
     parser.add_argument("nets", nargs="*")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", help="or several, with commas between")
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=3, help="of weights and images of whole networks")
     parser.add_argument("--batch-norm", default="frozen", choices=["frozen", "train"])
     args = parser.parse_args()
-    torch.manual_seed(1)
-    cases = large([net for net in args.nets if not net.startswith("made/")], args.size, args.seed) if args.nets else small()
-    common = {"device": args.device, "norm": args.batch_norm}
-    bad = [name for name, net, x, target, how in cases if not check(args.engine, name, net, x, target, **{**common, **how})]
-    bad += [name for name in args.nets if name.startswith("made/") and not check_made(args.engine, name[5:], args.size, args.seed, **common)]
+    bad = []
+    for device in args.device.split(","):
+        torch.manual_seed(1)
+        cases = large([net for net in args.nets if not net.startswith("made/")], args.size, args.seed) if args.nets else small()
+        common = {"device": device, "norm": args.batch_norm}
+        bad += [name for name, net, x, target, how in cases if not check(args.engine, name, net, x, target, **{**common, **how})]
+        bad += [name for name in args.nets if name.startswith("made/") and not check_made(args.engine, name[5:], args.size, args.seed, **common)]
     sys.exit(f"wrong: {', '.join(bad)}" if bad else 0)
 
 

@@ -11,7 +11,7 @@ python=/usr/bin/python3
 script=${HRF_SOURCE_DIR:-.}/tools/reference/torch_nets.py
 compare=${HRF_SOURCE_DIR:-.}/tools/reference/compare_npy.py
 engine=$HRF_BIN_DIR/hires-engine
-if ! $python -c 'import torch, torchvision' 2>/dev/null; then
+if ! $python -c 'from importlib.util import find_spec as has; exit(not (has("torch") and has("torchvision")))' 2>/dev/null; then
     echo "skipped: $python has no torch and torchvision (Debian: python3-torch, python3-torchvision)"
     exit 77
 fi
