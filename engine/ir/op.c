@@ -297,7 +297,7 @@ static const struct {
     ROW(OP, NAME, UNARY, POINT, POINT, 1, 1, 1, 0, SINCE, ATTRIBUTES,                              \
         .activation = HRF_ACT_##ACTIVATION),
 #define REDUCTION_ROW(OP, NAME, JOINING, SIZES, GRADIENT, LINEAR)                                  \
-    ROW(OP, NAME, REDUCE, WHOLE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction),                            \
+    ROW(OP, NAME, REDUCE, REDUCE, WHOLE, 1, 2, 1, 1, 0, LIST(reduction),                           \
         .joining = HRF_JOIN_##JOINING, .sizes = HRF_SIZE_##SIZES,                                  \
         .gradient = HRF_GRADIENT_##GRADIENT, .linear = LINEAR)
 
@@ -376,7 +376,7 @@ static const struct hrf_op_info table[] = {
         .rows = HRF_ROWS_LATER, .sizes = HRF_SIZE_FIXED, .gradient = HRF_GRADIENT_GATHER),
     ROW(SLICE, "Slice", MOVE, SLICE, SLICE, 1, 5, 1, 1, 0, LIST(slice), .rows = HRF_ROWS_SLICE,
         .sizes = HRF_SIZE_SLICE, .gradient = HRF_GRADIENT_SLICE),
-    ROW(EXPAND, "Expand", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN),
+    ROW(EXPAND, "Expand", MOVE, POINT, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN),
         .gradient = HRF_GRADIENT_EXPAND),
     ROW(TILE, "Tile", MOVE, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, INPUTS(DATA, KNOWN),
         .sizes = HRF_SIZE_FIXED, .gradient = HRF_GRADIENT_TILE),
@@ -465,11 +465,11 @@ static const struct hrf_op_info table[] = {
     ROW(FUNCTION_GRADIENT, "FunctionGradient", OTHER, POINT, POINT, 2, 2, 1, 0, 0,
         LIST(function_gradient), .precision = HRF_PRECISION_FLOAT, .in_place = BIT(0) | BIT(1),
         .is_made = true),
-    ROW(CONV_WEIGHT_GRADIENT, "ConvWeightGradient", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0,
+    ROW(CONV_WEIGHT_GRADIENT, "ConvWeightGradient", OTHER, WINDOW_SUM, WHOLE, 2, 2, 1, 0, 0,
         LIST(conv_weight_gradient), .rank = 4, .precision = HRF_PRECISION_FLOAT, .is_made = true),
-    ROW(MAX_POOL_GRADIENT, "MaxPoolGradient", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0, LIST(max_pool),
-        .rank = 4, .precision = HRF_PRECISION_FLOAT, .is_made = true),
-    ROW(GATHER_GRADIENT, "GatherGradient", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0,
+    ROW(MAX_POOL_GRADIENT, "MaxPoolGradient", OTHER, WINDOW_BACK, WHOLE, 2, 2, 1, 0, 0,
+        LIST(max_pool), .rank = 4, .precision = HRF_PRECISION_FLOAT, .is_made = true),
+    ROW(GATHER_GRADIENT, "GatherGradient", OTHER, CHANNELS, WHOLE, 2, 2, 1, 0, 0,
         LIST(gather_gradient), .precision = HRF_PRECISION_FLOAT, INPUTS(DATA, INDEX),
         .is_made = true),
 };

@@ -23,6 +23,9 @@ enum hrf_region {
     HRF_REGION_SLICE,   /* of every step-th pixel from somewhere on */
     HRF_REGION_RESIZE,  /* of the pixels around their places in the image of another size */
     HRF_REGION_SUM, /* of everything; parts of the input make partial results that add up to it */
+    HRF_REGION_REDUCE,      /* the same in a graph of gradients, if it is over rows and columns */
+    HRF_REGION_WINDOW_SUM,  /* the same of parts of input 1, and of what windows see from there */
+    HRF_REGION_WINDOW_BACK, /* of the windows that see it, and of what these see */
     HRF_N_REGIONS
 };
 

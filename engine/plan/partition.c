@@ -2,6 +2,7 @@
  * for them, and what can be computed during one (partition.h). */
 #include "engine/plan/partition.h"
 
+#include "engine/ir/op.h"
 #include "engine/plan/line_cache.h"
 #include "engine/plan/parts.h"
 #include "engine/plan/region_rows.h"
@@ -282,12 +283,33 @@ static bool is_split_input(const struct hrf_partition *p, const struct hrf_node 
     return hrf_graph_is_variable(p->graph, node->inputs[k]) && p->is_split[node->inputs[k]];
 }
 
-/* A global pool or an attention's sum over a split image: each rank has its own share. */
+/* What a rank needs of input k for its share of a sum; empty: it adds nothing to it. */
+static struct hrf_box needed_for_sum(const struct hrf_partition *p, const struct hrf_node *node,
+                                     int32_t k, int32_t rank)
+{
+    const struct hrf_box part = share(p, node->inputs[hrf_region_summed(node)], rank);
+    const struct hrf_box first = hrf_region_for_sum(p->graph, node, 0, &part);
+    return hrf_box_is_empty(&first) ? first : hrf_region_for_sum(p->graph, node, k, &part);
+}
+
+/* True if any rank adds to a sum: windows may see padding alone. */
+static bool is_of_pixels(const struct hrf_partition *p, const struct hrf_node *node)
+{
+    for (int32_t r = 0; r < stage_ranks(p); r++) {
+        const struct hrf_box need = needed_for_sum(p, node, 0, r);
+        if (!hrf_box_is_empty(&need))
+            return true;
+    }
+    return false;
+}
+
+/* A global pool or another sum over a split image: each rank has its own share. */
 static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
 {
-    return hrf_region_is_sum(node) && hrf_layout_image_parts(&p->layout) > 1 &&
-           is_split_input(p, node, 0) &&
-           (node->op != HRF_OP_PERFORMER_STATE || is_split_input(p, node, HRF_STATE_V));
+    return hrf_layout_image_parts(&p->layout) > 1 && hrf_region_is_sum(p->graph, node) &&
+           is_split_input(p, node, 0) && is_split_input(p, node, hrf_region_summed(node)) &&
+           (node->op != HRF_OP_PERFORMER_STATE || is_split_input(p, node, HRF_STATE_V)) &&
+           is_of_pixels(p, node);
 }
 
 struct hrf_box hrf_partition_needed(const struct hrf_partition *p, const struct hrf_node *node,
@@ -295,7 +317,7 @@ struct hrf_box hrf_partition_needed(const struct hrf_partition *p, const struct 
 {
     const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], rank);
     if (is_reduced(p, node) && !hrf_box_is_empty(out) && is_split_input(p, node, k))
-        return share(p, node->inputs[k], rank);
+        return needed_for_sum(p, node, k, rank);
     if (!hrf_box_is_empty(out) && !p->is_split[node->outputs[0]] &&
         !hrf_tokens_are_picked(p->graph, node))
         return hrf_box_whole(&p->graph->values[node->inputs[k]].shape);
@@ -505,16 +527,19 @@ static void add_reduce(struct hrf_partition *p, int32_t n)
     const struct hrf_node *node = &graph->nodes[n];
     const struct hrf_value *x = &graph->values[node->inputs[0]];
     const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL || node->op == HRF_OP_PERFORMER_MAX;
+    const bool is_pool_or_state = hrf_op_info(node->op)->region == HRF_REGION_SUM;
     struct hrf_reduce *reduce = &p->reduces[p->n_reduces];
     bool *gives = hrf_calloc((size_t)p->n_ranks, sizeof *gives);
     *reduce = (struct hrf_reduce){ .first = p->stage_of_node[n] * stage_ranks(p),
                                    .n = stage_ranks(p),
                                    .is_max = is_max,
-                                   .dtype = is_max ? x->dtype : hrf_region_sum_type(x->dtype),
+                                   .dtype = is_max || !is_pool_or_state
+                                                ? x->dtype
+                                                : hrf_region_sum_type(x->dtype),
                                    .count = hrf_shape_count(&graph->values[node->outputs[0]].shape),
                                    .gives = gives };
     for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {
-        const struct hrf_box own = share(p, node->inputs[0], r);
+        const struct hrf_box own = needed_for_sum(p, node, 0, r);
         gives[r] = !hrf_box_is_empty(&own) &&
                    r % p->layout.tensor == 0; /* the other ranks of the part have the same sum */
     }

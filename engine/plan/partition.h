@@ -57,7 +57,7 @@ enum { HRF_LINE_CACHE_ALIGNMENT = 64 };
 struct hrf_reduce {
     int32_t first, n;
     bool is_max;
-    enum hrf_dtype dtype; /* sums: F64, S32; maxima: F32, F16, B16, S8, U8 */
+    enum hrf_dtype dtype; /* sums: F64, F32, S32; maxima: F32, F16, B16, S8, U8 */
     int64_t count;
     bool *gives; /* [n_ranks] which ranks contribute */
 };

@@ -2,6 +2,7 @@
  * (partition.h). */
 #include "engine/plan/line_cache.h"
 
+#include "engine/ir/op.h"
 #include "engine/plan/pixel_stride.h"
 #include "engine/plan/region_rows.h"
 #include "engine/plan/region_tokens.h"
@@ -285,23 +286,47 @@ static enum hrf_status find_inputs(struct building *b, int32_t n, int32_t *input
     return HRF_OK;
 }
 
-/* Adds the sum of a linear attention as that over the rank's own pixels, and a reduction. */
-static enum hrf_status add_performer_sum(struct building *b, int32_t n, struct hrf_error *err)
+/* Adds the division of a sum over all pixels, of which a REDUCE_MEAN is made. */
+static enum hrf_status add_division(struct building *b, const struct hrf_node *node, int32_t sum,
+                                    struct hrf_error *err)
+{
+    const int32_t y = node->outputs[0];
+    const int64_t n = hrf_shape_count(&b->from->values[node->inputs[0]].shape) /
+                      hrf_shape_count(&b->from->values[y].shape);
+    const struct hrf_box whole = hrf_box_whole(&b->from->values[y].shape);
+    const struct hrf_shape scalar = { .rank = 0 };
+    const struct hrf_attributes attributes = hrf_attributes_default();
+    const float share = (float)(1 / (double)n);
+    int32_t inputs[2] = { sum, HRF_NO_VALUE };
+    HRF_AUTO_FREE char *name = hrf_format("%s.finish", node->name);
+    HRF_TRY(hrf_graph_add_value(b->to, name, HRF_F32, &scalar, &share, &inputs[1], err));
+    HRF_TRY(add_value(b, y, "", &whole, &b->values[y], err));
+    return hrf_graph_add_node(b->to, HRF_OP_MUL, name, inputs, 2, &b->values[y], 1, &attributes,
+                              err);
+}
+
+/* Adds a sum as that over the rank's own pixels, and a reduction. */
+static enum hrf_status add_sum(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
     const struct hrf_box whole = hrf_box_whole(&b->from->values[node->outputs[0]].shape);
+    const bool is_mean = node->op == HRF_OP_REDUCE_MEAN;
     int32_t inputs[HRF_STATE_MAX + 1], part = -1, all;
     if (b->p->reduces[b->p->reduce_of[n]].gives[b->rank]) {
+        const int32_t k = hrf_region_summed(node);
+        const struct hrf_box of = hrf_partition_needed(b->p, node, k, b->rank);
+        const struct hrf_attributes attributes = k > 0 ? hrf_region_attributes(b->from, node, &of)
+                                                       : node->attributes;
         HRF_AUTO_FREE char *name = hrf_format("%s.part", node->name);
         HRF_TRY(find_inputs(b, n, inputs, err));
         HRF_TRY(add_value(b, node->outputs[0], ".part", &whole, &part, err));
-        HRF_TRY(hrf_graph_add_node(b->to, node->op, name, inputs, node->n_inputs, &part, 1,
-                                   &node->attributes, err));
+        HRF_TRY(hrf_graph_add_node(b->to, is_mean ? HRF_OP_REDUCE_SUM : node->op, name, inputs,
+                                   node->n_inputs, &part, 1, &attributes, err));
     }
-    HRF_TRY(add_value(b, node->outputs[0], "", &whole, &all, err));
+    HRF_TRY(add_value(b, node->outputs[0], is_mean ? ".sum" : "", &whole, &all, err));
     HRF_TRY(add_reduce(b, n, part, all, err));
     b->values[node->outputs[0]] = all;
-    return HRF_OK;
+    return is_mean ? add_division(b, node, all, err) : HRF_OK;
 }
 
 /* The exchange that the node was just given is begun before its interior and ended after it. Parts
@@ -473,6 +498,36 @@ static enum hrf_status add_padding(struct building *b, const struct hrf_node *no
     return HRF_OK;
 }
 
+/* Adds a node that computes as much as it needs of input 0, and cuts its part out of that. */
+static enum hrf_status add_wider(struct building *b, const struct hrf_node *node,
+                                 const int32_t *inputs, const struct hrf_attributes *attributes,
+                                 struct hrf_error *err)
+{
+    const int32_t value = node->outputs[0];
+    const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
+    const struct hrf_box wide = hrf_region_needed(b->from, node, 0, box);
+    const struct hrf_box cut = within(box, &wide);
+    struct hrf_attributes slice = hrf_attributes_default();
+    HRF_AUTO_FREE char *name = hrf_format("%s.cut", node->name);
+    int32_t all;
+    HRF_TRY(add_value(b, value, "", &wide, &all, err));
+    b->values[value] = all;
+    HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, node->n_inputs, &all, 1,
+                               attributes, err));
+    if (hrf_box_equal(box, &wide))
+        return HRF_OK;
+    slice.n_axes = 2;
+    for (int i = 0; i < 2; i++) {
+        slice.axes[i] = 2 + i;
+        slice.slice.starts[i] = cut.lo[i];
+        slice.slice.ends[i] = cut.hi[i];
+        slice.slice.steps[i] = 1;
+    }
+    HRF_TRY(add_value(b, value, ".cut", box, &b->values[value], err));
+    return hrf_graph_add_node(b->to, HRF_OP_SLICE, name, &all, 1, &b->values[value], 1, &slice,
+                              err);
+}
+
 static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -497,6 +552,8 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     int64_t n_padding[2];
     if (b->p->is_split[value] && hrf_region_padding(b->from, node, box, n_padding))
         HRF_TRY(add_padding(b, node, inputs, n_padding, err));
+    if (b->p->is_split[value] && hrf_region_is_wider(node))
+        return add_wider(b, node, inputs, &attributes, err);
     HRF_TRY(add_value(b, value, "", box, &b->values[value], err));
     HRF_TRY(hrf_graph_add_node(b->to, node->op, node->name, inputs, n_inputs, &b->values[value], 1,
                                &attributes, err));
@@ -518,11 +575,10 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
             HRF_TRY(add_ring(b, n, err));
         else if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
             ; /* nothing to compute */
-        else if (b->p->reduce_of[n] >= 0 &&
-                 (node->op == HRF_OP_PERFORMER_MAX || node->op == HRF_OP_PERFORMER_STATE))
-            HRF_TRY(add_performer_sum(b, n, err));
-        else if (b->p->reduce_of[n] >= 0)
+        else if (b->p->reduce_of[n] >= 0 && hrf_op_info(node->op)->op_class == HRF_CLASS_POOL)
             HRF_TRY(add_global_pool(b, n, err));
+        else if (b->p->reduce_of[n] >= 0)
+            HRF_TRY(add_sum(b, n, err));
         else
             HRF_TRY(add_node(b, n, err));
         HRF_TRY(add_kept(b, node->outputs[0], err));

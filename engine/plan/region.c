@@ -93,6 +93,9 @@ struct region_rule {
      * input. */
     struct span (*needed)(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
                           struct span out);
+    /* In place of `needed`, where every input k has a rule of its own: positions within it. */
+    struct span (*needed_of)(const struct hrf_graph *graph, const struct hrf_node *node, int32_t k,
+                             int axis, struct span out);
     /* Changes the attributes to those of the part; NULL: they stay. */
     void (*cut)(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
                 const struct cut *c, struct hrf_attributes *a);
@@ -192,6 +195,44 @@ static void spread_margins(const struct hrf_node *node, int axis, int64_t *befor
     (void)node;
     (void)axis;
     *before = *behind = INT64_MAX;
+}
+
+/* ---- the way back through windows ---- */
+
+/* The outputs of a window, gradients to which go to positions [first, end) of its input. */
+static struct span windows_reaching(const struct hrf_graph *graph, const struct hrf_node *node,
+                                    int axis, struct span out)
+{
+    const int64_t n = side(graph, node->inputs[1], axis);
+    const struct span asked = spread_needed(graph, node, axis, out);
+    const int64_t first = hrf_min(hrf_max(asked.first, 0), n - 1);
+    return (struct span){ first, hrf_max(hrf_min(asked.end, n), first + 1) };
+}
+
+/* Input 0: all that these windows see, so that each finds what it is the gradient of; and the part
+ * itself, since no window may reach it. */
+static struct span window_back_needed(const struct hrf_graph *graph, const struct hrf_node *node,
+                                      int32_t k, int axis, struct span out)
+{
+    const struct span windows = windows_reaching(graph, node, axis, out);
+    const struct span seen = window_needed(graph, node, axis, windows);
+    if (k == 1)
+        return windows;
+    return (struct span){ hrf_max(hrf_min(seen.first, out.first), 0),
+                          hrf_min(hrf_max(seen.end, out.end), side(graph, node->inputs[0], axis)) };
+}
+
+static void window_back_cut(const struct hrf_graph *graph, const struct hrf_node *node, int axis,
+                            const struct cut *c, struct hrf_attributes *a)
+{
+    const struct span windows = windows_reaching(graph, node, axis, c->out);
+    a->window.pad_begin[axis] += c->need.first - windows.first * a->window.stride[axis];
+}
+
+static bool window_back_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const struct hrf_value *dy = &graph->values[node->inputs[1]];
+    return dy->shape.rank == 4 && dy->data == NULL;
 }
 
 /* ---- blocks ---- */
@@ -395,6 +436,19 @@ static bool pixel_fits(const struct hrf_graph *graph, const struct hrf_node *nod
     return node->attributes.of_each_pixel && point_fits(graph, node);
 }
 
+/* ---- sums over pixels ---- */
+
+/* A network alone keeps such sums whole: in INT8 its ranks give the bits of one rank. */
+static bool reduce_fits(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const enum hrf_joining joining = hrf_op_info(node->op)->joining;
+    uint32_t axes = 0;
+    for (int32_t i = 0; i < node->attributes.n_axes; i++)
+        axes |= 1u << node->attributes.axes[i];
+    return node->origin > 0 && (joining == HRF_JOIN_SUM || joining == HRF_JOIN_MEAN) &&
+           graph->values[node->inputs[0]].shape.rank == 4 && (axes == 0 || (axes & 12) == 12);
+}
+
 /* ---- the table ---- */
 
 static const struct region_rule rules[HRF_N_REGIONS] = {
@@ -432,6 +486,12 @@ static const struct region_rule rules[HRF_N_REGIONS] = {
                             .cut = resize_cut,
                             .pace = resize_pace },
     [HRF_REGION_SUM] = { .is_divisible = false },
+    [HRF_REGION_REDUCE] = { .is_divisible = false, .fits = reduce_fits },
+    [HRF_REGION_WINDOW_SUM] = { .is_divisible = false, .needed = window_needed, .cut = window_cut },
+    [HRF_REGION_WINDOW_BACK] = { .is_divisible = true,
+                                 .fits = window_back_fits,
+                                 .needed_of = window_back_needed,
+                                 .cut = window_back_cut },
 };
 
 static const struct region_rule *rule_of(const struct hrf_node *node)
@@ -446,6 +506,10 @@ static struct cut cut_axis(const struct hrf_graph *graph, const struct hrf_node 
 {
     const int64_t size = side(graph, node->inputs[0], axis);
     struct cut c = { .out = { out->lo[axis], out->hi[axis] } };
+    if (rule_of(node)->needed_of != NULL) {
+        c.need = rule_of(node)->needed_of(graph, node, 0, axis, c.out);
+        return c;
+    }
     const struct span asked = rule_of(node)->needed(graph, node, axis, c.out);
     c.need = (struct span){ hrf_max(asked.first, 0), hrf_min(asked.end, size) };
     c.is_padding = c.need.first >= c.need.end;
@@ -469,7 +533,7 @@ bool hrf_region_can_split(const struct hrf_graph *graph, const struct hrf_node *
     const struct region_rule *rule = rule_of(node);
     if (!rule->is_divisible || y->rank != 4 || y->dims[2] * y->dims[3] <= 1 || node->n_outputs != 1)
         return false;
-    if (rule->needed != NULL &&
+    if ((rule->needed != NULL || rule->needed_of != NULL) &&
         (!is_image(graph, node->inputs[0]) || graph->values[node->inputs[0]].data != NULL))
         return false;
     return rule->fits == NULL || rule->fits(graph, node);
@@ -480,9 +544,35 @@ bool hrf_region_is_window(const struct hrf_node *node)
     return hrf_op_info(node->op)->region == HRF_REGION_WINDOW;
 }
 
-bool hrf_region_is_sum(const struct hrf_node *node)
+bool hrf_region_is_wider(const struct hrf_node *node)
 {
-    return hrf_op_info(node->op)->region == HRF_REGION_SUM;
+    return hrf_op_info(node->op)->region == HRF_REGION_WINDOW_BACK;
+}
+
+bool hrf_region_is_sum(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const enum hrf_region region = hrf_op_info(node->op)->region;
+    return region == HRF_REGION_SUM || region == HRF_REGION_WINDOW_SUM ||
+           (region == HRF_REGION_REDUCE && rule_of(node)->fits(graph, node));
+}
+
+int32_t hrf_region_summed(const struct hrf_node *node)
+{
+    return hrf_op_info(node->op)->region == HRF_REGION_WINDOW_SUM ? 1 : 0;
+}
+
+struct hrf_box hrf_region_for_sum(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  int32_t k, const struct hrf_box *part)
+{
+    struct hrf_box need = *part;
+    for (int axis = 0; axis < 2 && k != hrf_region_summed(node) && rule_of(node)->needed != NULL &&
+                       !hrf_box_is_empty(part);
+         axis++) {
+        const struct cut c = cut_axis(graph, node, axis, part);
+        need.lo[axis] = c.need.first;
+        need.hi[axis] = c.is_padding ? c.need.first : c.need.end;
+    }
+    return need;
 }
 
 void hrf_region_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
@@ -558,7 +648,12 @@ struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf
     if (rule->needed != NULL && k != 0 && hrf_op_role(node->op, k) != HRF_INPUT_DATA)
         return need;
     for (int axis = 0; axis < 2; axis++) {
-        if (rule->needed != NULL && k == 0) {
+        if (rule->needed_of != NULL) {
+            const struct span part = { out->lo[axis], out->hi[axis] };
+            const struct span span = rule->needed_of(graph, node, k, axis, part);
+            need.lo[axis] = span.first;
+            need.hi[axis] = span.end;
+        } else if (rule->needed != NULL && k == 0) {
             const struct cut c = cut_axis(graph, node, axis, out);
             need.lo[axis] = c.need.first;
             need.hi[axis] = c.need.end;

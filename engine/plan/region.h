@@ -44,10 +44,17 @@ bool hrf_region_padding(const struct hrf_graph *graph, const struct hrf_node *no
 /* True if what the node reads of input 0 for `out` is there, or is padding by its attributes. */
 bool hrf_region_is_there(const struct hrf_graph *graph, const struct hrf_node *node,
                          const struct hrf_box *out);
+/* True if the node, for a part of its output, computes as much as it needs of input 0. */
+bool hrf_region_is_wider(const struct hrf_node *node);
 /* True if a window slides over input 0, whose edges can be computed after the interior. */
 bool hrf_region_is_window(const struct hrf_node *node);
-/* True if partial results of parts of the input add up to the output. */
-bool hrf_region_is_sum(const struct hrf_node *node);
+/* True if partial results of parts of input hrf_region_summed() add up to the output. */
+bool hrf_region_is_sum(const struct hrf_graph *graph, const struct hrf_node *node);
+int32_t hrf_region_summed(const struct hrf_node *node);
+/* The box of input k that the partial result of part `part` of the summed input needs, which is
+ * computed with hrf_region_attributes(part). Empty: the part adds nothing. */
+struct hrf_box hrf_region_for_sum(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  int32_t k, const struct hrf_box *part);
 /* For every *down rows of its input the node's output has *up rows. */
 void hrf_region_pace(const struct hrf_graph *graph, const struct hrf_node *node, int64_t *down,
                      int64_t *up);

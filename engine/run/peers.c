@@ -42,6 +42,9 @@ static void add(const struct hrf_reduce *r, void *sum, const void *part)
     else if (r->dtype == HRF_S32)
         for (int64_t i = 0; i < r->count; i++)
             ((int32_t *)sum)[i] += ((const int32_t *)part)[i];
+    else if (r->dtype == HRF_F32)
+        for (int64_t i = 0; i < r->count; i++)
+            ((float *)sum)[i] += ((const float *)part)[i];
     else
         for (int64_t i = 0; i < r->count; i++)
             ((double *)sum)[i] += ((const double *)part)[i];

@@ -28,7 +28,9 @@ void hrf_work_destroy(struct hrf_work *work)
 static enum hrf_status set_microbatch(const struct hrf_batch_split *shares, struct hrf_graph *graph,
                                       struct hrf_error *err)
 {
-    for (int32_t i = 0; i < graph->n_inputs && graph->n_images == 0; i++) {
+    if (graph->n_images > 0 || shares->per_microbatch == shares->n_images)
+        return HRF_OK; /* it is for a micro-batch already */
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
         struct hrf_shape shape = graph->values[graph->inputs[i]].shape;
         if (shape.rank == 0 || shape.dims[0] != shares->n_images)
             continue;

@@ -4,6 +4,7 @@
 #include "engine/ir/op.h"
 #include "engine/ir/resize.h"
 #include "engine/plan/region.h"
+#include "tests/ops/cases.h"
 #include "tests/ops/odd_nets.h"
 #include "tests/unit/unit.h"
 
@@ -121,21 +122,36 @@ static void check_rows(const struct hrf_graph *graph, const struct hrf_node *nod
     assert_true(hrf_region_is_there(graph, node, &image));
 }
 
+static void check_nodes(const struct hrf_graph *graph, bool *is_met)
+{
+    for (int32_t n = 0; n < graph->n_nodes; n++) {
+        const struct hrf_node *node = &graph->nodes[n];
+        is_met[hrf_op_info(node->op)->region] = true;
+        for (int32_t k = 0; k < node->n_inputs && hrf_region_can_split(graph, node); k++)
+            if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
+                check_rows(graph, node, k);
+    }
+}
+
 static void needs_lie_in_the_image_and_never_go_back(void **state)
 {
     (void)state;
     bool is_met[HRF_N_REGIONS] = { false };
     for (uint64_t seed = 1; seed <= 400; seed++) {
         struct hrf_graph *graph = make_odd_net(seed);
-        for (int32_t n = 0; n < graph->n_nodes; n++) {
-            const struct hrf_node *node = &graph->nodes[n];
-            is_met[hrf_op_info(node->op)->region] = true;
-            for (int32_t k = 0; k < node->n_inputs && hrf_region_can_split(graph, node); k++)
-                if (node->inputs[k] >= 0 && graph->values[node->inputs[k]].data == NULL)
-                    check_rows(graph, node, k);
-        }
+        check_nodes(graph, is_met);
         hrf_graph_destroy(graph);
     }
+    for (int i = 0; i < n_op_cases; i++) /* what passes make; networks have the others */
+        for (uint64_t seed = 1; seed <= 50 && (op_cases[i].op == HRF_OP_MAX_POOL_GRADIENT ||
+                                               op_cases[i].op == HRF_OP_CONV_WEIGHT_GRADIENT);
+             seed++) {
+            struct build b = build_start(seed);
+            const int32_t output = op_cases[i].make(&b);
+            struct hrf_graph *graph = build_finish(&b, &output, 1);
+            check_nodes(graph, is_met);
+            hrf_graph_destroy(graph);
+        }
     for (int region = HRF_REGION_WHOLE; region < HRF_N_REGIONS; region++)
         assert_true(is_met[region] || region == HRF_REGION_PIXEL); /* made by passes */
 }
