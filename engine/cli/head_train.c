@@ -5,9 +5,9 @@
 #include "engine/cli/head.h"
 #include "heads/train/train.h"
 #include "training/cohort/folds_and_seeds.h"
+#include "training/cohort/training_files.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct cohort {
     const struct hrf_head_request *request;
@@ -41,12 +41,6 @@ static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out
     return true;
 }
 
-static void remove_checkpoint(const char *folder)
-{
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, "checkpoint.bin");
-    unlink(path);
-}
-
 /* Trains one fold and seed in this process, unless it is done. */
 static enum hrf_status train_one(void *context, int64_t i, struct hrf_error *err)
 {
@@ -54,7 +48,8 @@ static enum hrf_status train_one(void *context, int64_t i, struct hrf_error *err
     const struct hrf_training t = task_of(context, i, &folder);
     struct hrf_training_figures figures;
     if (hrf_training_is_done(&t, &figures)) {
-        remove_checkpoint(folder); /* of a process that ended just before it would have */
+        hrf_training_remove_checkpoint(
+            folder); /* of a process that ended just before it would have */
         return HRF_OK;
     }
     HRF_TRY(hrf_path_make_directories(folder, err));

@@ -4,12 +4,12 @@
 #include "base/path.h"
 #include "engine/cli/cli.h"
 #include "training/cohort/folds_and_seeds.h"
+#include "training/cohort/training_files.h"
 #include "training/cutting/patch_cutter.h"
 #include "training/loop/fine_tuning.h"
 #include "training/page/training_page.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct train_request {
     int64_t jobs, threads, fold;
@@ -52,9 +52,9 @@ static enum hrf_status train_one(void *context, int64_t i, struct hrf_error *err
 {
     const struct train_command *c = context;
     HRF_AUTO_FREE char *folder = hrf_trainings_folder(&c->all, i);
-    HRF_AUTO_FREE char *checkpoint = hrf_path_join(folder, "checkpoint.bin");
     if (find_result(context, i, NULL, NULL)) {
-        unlink(checkpoint); /* of a process that ended just before it would have */
+        hrf_training_remove_checkpoint(
+            folder); /* of a process that ended just before it would have */
         return HRF_OK;
     }
     HRF_TRY(hrf_path_make_directories(folder, err));

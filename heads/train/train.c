@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The most work that is lost if a training is killed, and an epoch. A checkpoint is on the disk
  * when it counts, which may take longer than an epoch of a small head. */
@@ -487,7 +486,7 @@ static enum hrf_status finish(struct job *job, struct hrf_error *err)
     hrf_crash_point("head.result.before");
     HRF_TRY(write_result(job, err));
     hrf_crash_point("head.result.after");
-    unlink(job->checkpoint);
+    hrf_training_remove_checkpoint(folder);
     return HRF_OK;
 }
 
@@ -500,6 +499,7 @@ static enum hrf_status train(struct job *job, struct hrf_error *err)
         fprintf(stderr, "fold %lld seed %lld: goes on after epoch %lld\n",
                 (long long)job->training->fold, (long long)job->training->seed,
                 (long long)job->state.epoch);
+    hrf_training_remove_leftovers(job->training->folder);
     hrf_crash_point("head.start");
     const char *asked = getenv("HRF_PART_MS");
     const double interval = asked != NULL ? strtod(asked, NULL) / 1e3 : KEEP_S;

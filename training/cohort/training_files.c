@@ -2,16 +2,45 @@
 #include "training/cohort/training_files.h"
 
 #include "base/csv.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
 
 #include <math.h>
+#include <string.h>
+#include <unistd.h>
 
 static enum hrf_status write_text(const char *folder, const char *name,
                                   const struct hrf_strbuf *text, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(folder, name);
     return hrf_file_write_atomic(path, text->text, text->length, err);
+}
+
+static bool is_leftover(const char *name)
+{
+    enum { DIGITS = 12 };
+    const char *at = strstr(name, ".tmp.");
+    return at != NULL && strlen(at + 5) == DIGITS && strspn(at + 5, "0123456789abcdef") == DIGITS;
+}
+
+void hrf_training_remove_leftovers(const char *folder)
+{
+    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    if (hrf_name_list_read(folder, &names, NULL) != HRF_OK)
+        return;
+    for (size_t i = 0; i < names.n_items; i++) {
+        HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);
+        if (is_leftover(names.items[i]))
+            unlink(path);
+    }
+}
+
+void hrf_training_remove_checkpoint(const char *folder)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, "checkpoint.bin");
+    unlink(path);
+    hrf_training_remove_leftovers(folder);
 }
 
 static void add_number(struct hrf_strbuf *out, double value)

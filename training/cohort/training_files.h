@@ -1,4 +1,5 @@
-/* training_files.h - the tables that a training leaves: history.csv and predictions.csv. */
+/* training_files.h - the tables that a training leaves, history.csv and predictions.csv, and the
+ * files that go when it is done. */
 #ifndef HRF_TRAINING_COHORT_TRAINING_FILES_H
 #define HRF_TRAINING_COHORT_TRAINING_FILES_H
 
@@ -6,6 +7,12 @@
 #include "statistics/figure.h"
 #include "training/cohort/scored.h"
 #include "training/cohort/training_set.h"
+
+/* Removes what writers that were killed have left in the folder: NAME.tmp.<12 hex digits>
+ * (base/file.h). */
+void hrf_training_remove_leftovers(const char *folder);
+/* The same, and checkpoint.bin. */
+void hrf_training_remove_checkpoint(const char *folder);
 
 /* A line for each of n_epochs records, `size` bytes apart, with the columns of `rows`. */
 HRF_CHECKED enum hrf_status hrf_history_write(const char *folder, const struct hrf_figure_row *rows,

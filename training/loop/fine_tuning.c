@@ -104,6 +104,7 @@ static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t see
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(t->graph, &copy, err));
+    hrf_last_layer_exclude(copy);
     const int64_t n_classes = (int64_t)t->recipe->classes.n_items;
     if (t->added_to > 0)
         HRF_TRY(hrf_last_layer_add(copy, t->added_to, n_classes, seed, err));
@@ -601,7 +602,7 @@ static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
     hrf_crash_point("train.result.before");
     HRF_TRY(write_result(job, err));
     hrf_crash_point("train.result.after");
-    unlink(job->checkpoint);
+    hrf_training_remove_checkpoint(job->folder);
     return HRF_OK;
 }
 
@@ -616,6 +617,7 @@ static enum hrf_status train(struct tuning_job *job, struct hrf_error *err)
         fprintf(stderr, "fold %lld seed %lld: goes on after epoch %lld and %lld steps\n",
                 (long long)job->fold, (long long)job->seed, (long long)job->progress.epoch,
                 (long long)job->progress.step);
+    hrf_training_remove_leftovers(job->folder);
     job->kept = hrf_clock_seconds();
     hrf_crash_point("train.start");
     while (!is_over(job)) {

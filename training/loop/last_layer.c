@@ -165,6 +165,15 @@ enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t width, int64
     return hrf_graph_set_io(graph, &input, 1, &scores, 1, err);
 }
 
+void hrf_last_layer_exclude(struct hrf_graph *graph)
+{
+    const int32_t producer = graph->values[graph->outputs[0]].producer;
+    if (producer < 0 || graph->nodes[producer].op != HRF_OP_SIGMOID)
+        return;
+    graph->nodes[producer].op = HRF_OP_SOFTMAX;
+    graph->nodes[producer].attributes.axis = 1;
+}
+
 /* ---- the layers that are trained ---- */
 
 /* A convolution or product with weights of the file. */

@@ -18,6 +18,9 @@ HRF_CHECKED enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t 
                                                int64_t n_classes, int64_t seed,
                                                struct hrf_error *err);
 
+/* Makes a Sigmoid that gives the output a Softmax: classes exclude each other. */
+void hrf_last_layer_exclude(struct hrf_graph *graph);
+
 /* The names of the weights of the last n_layers convolutions and products and of what follows the
  * first of them (0: all) are added to `out`. HRF_E_USER: there are fewer layers. */
 HRF_CHECKED enum hrf_status hrf_last_layers_list(const struct hrf_graph *graph, int64_t n_layers,

@@ -1,9 +1,11 @@
 /* What trainings have in common: figures, splits by patient, checkpoint files. */
 #include "base/file.h"
+#include "base/path.h"
 #include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 #include "training/cohort/checkpoint_file.h"
 #include "training/cohort/scored.h"
+#include "training/cohort/training_files.h"
 #include "training/cohort/training_set.h"
 
 #include <math.h>
@@ -137,12 +139,27 @@ static void a_checkpoint_that_is_damaged_or_of_another_training_does_not_count(v
     }
 }
 
+static void what_killed_writers_left_is_removed(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "checkpoint.bin", "checkpoint.bin.tmp.0123456789ab",
+                                         "model.onnx", "a.tmp.xyz" };
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(hrf_file_write_atomic(file(names[i]), "x", 1, NULL), HRF_OK);
+    hrf_training_remove_leftovers(directory);
+    assert_true(hrf_path_exists(file(names[0])) && !hrf_path_exists(file(names[1])));
+    hrf_training_remove_checkpoint(directory);
+    assert_false(hrf_path_exists(file(names[0])));
+    assert_true(hrf_path_exists(file(names[2])) && hrf_path_exists(file(names[3])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_are_of_the_items_that_were_added),
         cmocka_unit_test(patients_stay_together_in_every_fold),
         cmocka_unit_test(a_patient_in_two_parts_is_found),
+        cmocka_unit_test(what_killed_writers_left_is_removed),
         cmocka_unit_test(a_checkpoint_that_is_damaged_or_of_another_training_does_not_count),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

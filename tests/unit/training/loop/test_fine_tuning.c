@@ -71,6 +71,26 @@ static void what_ends_in_no_layer_is_refused(void **state)
     assert_non_null(strstr(err.text, "ends in no Gemm, MatMul or 1x1 Conv"));
 }
 
+static void a_sigmoid_at_the_end_becomes_a_softmax(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_graph) graph = make("resnet18");
+    const struct hrf_shape shape = { .rank = 2, .dims = { -1, 3 } };
+    const struct hrf_attributes attributes = hrf_attributes_default();
+    const int32_t input = graph->inputs[0], before = graph->outputs[0];
+    int32_t y = 0;
+    hrf_last_layer_exclude(graph); /* nothing to change */
+    assert_int_equal(hrf_graph_add_value(graph, "p", HRF_F32, &shape, NULL, &y, NULL), HRF_OK);
+    assert_int_equal(
+        hrf_graph_add_node(graph, HRF_OP_SIGMOID, "s", &before, 1, &y, 1, &attributes, NULL),
+        HRF_OK);
+    assert_int_equal(hrf_graph_set_io(graph, &input, 1, &y, 1, NULL), HRF_OK);
+    hrf_last_layer_exclude(graph);
+    assert_int_equal(graph->nodes[graph->values[y].producer].op, HRF_OP_SOFTMAX);
+    assert_int_equal(hrf_last_layer_renew(graph, 4, 1, NULL), HRF_OK); /* through it */
+    assert_int_equal(n_outputs(graph), 4);
+}
+
 static void a_layer_is_put_behind_an_embedding(void **state)
 {
     (void)state;
@@ -148,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_layer_is_drawn_by_the_seed_for_other_classes),
         cmocka_unit_test(what_ends_in_no_layer_is_refused),
+        cmocka_unit_test(a_sigmoid_at_the_end_becomes_a_softmax),
         cmocka_unit_test(a_layer_is_put_behind_an_embedding),
         cmocka_unit_test(the_last_layers_are_those_of_the_end),
         cmocka_unit_test(weights_go_into_an_array_and_back),
