@@ -149,11 +149,6 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 /* ---- the table ---- */
 
 /* Room for a sum and a maximum for each output. */
-static size_t reduction_workspace(const struct hrf_spec *spec)
-{
-    return 2 * (size_t)hrf_shape_count(&spec->output.shape) * sizeof(double);
-}
-
 static const char *move_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_moves_as_is(graph, node) ? NULL : "its inputs have other types or scales";
@@ -310,7 +305,7 @@ static const struct hrf_kernel_row *const rows[] = {
     ROW{ .name = "arithmetic", .is_op = hrf_op_is_binary, LOOP(.function = hrf_cpu_binary) },
     ROW{ .name = "reduction",
          .is_op = hrf_op_is_reduction,
-         LOOP(.function = hrf_cpu_reduction, .workspace = reduction_workspace) },
+         LOOP(.function = hrf_cpu_reduction, .workspace = hrf_cpu_reduction_workspace) },
     ROW{ .name = "product",
          HRF_ROW_OPS(HRF_OP_GEMM),
          LOOP(.function = hrf_cpu_gemm, .workspace = hrf_cpu_gemm_workspace,
@@ -351,6 +346,11 @@ static const struct hrf_kernel_row *const rows[] = {
          LOOP(.function = hrf_cpu_performer_apply, .workspace = hrf_cpu_performer_workspace,
               .prepare = hrf_cpu_prepare_performer) },
     /* Gradients */
+    ROW{ .name = "depthwise weight gradient",
+         HRF_ROW_OPS(HRF_OP_CONV_WEIGHT_GRADIENT),
+         .misfit = hrf_cpu_depthwise_weight_gradient_misfit,
+         LOOP(.function = hrf_cpu_depthwise_weight_gradient,
+              .workspace = hrf_cpu_depthwise_weight_gradient_workspace) },
     &hrf_cpu_conv_weight_gradient,
     ROW{ .name = "function gradient",
          HRF_ROW_OPS(HRF_OP_FUNCTION_GRADIENT),

@@ -341,29 +341,51 @@ static double start_of(enum hrf_op op)
                                       : 0;
 }
 
-static void reduce_walk(const struct hrf_walk *walk, const float *x, enum hrf_op op,
-                        const double *high, double *sums)
+/* Joins n terms, of which each goes `to_step` numbers further. A sum of neighbours is made in
+ * lanes, so that one addition does not wait for the one before. */
+static void reduce_run(enum hrf_op op, const float *x, int64_t step, const double *high, double *to,
+                       int64_t to_step, int64_t n)
 {
-    const int32_t last = walk->rank - 1;
-    for (int64_t row = 0; row < hrf_walk_rows(walk); row++) {
-        int64_t at[HRF_WALK_MAX_OPERANDS];
-        hrf_walk_seek(walk, row, at);
-        for (int64_t i = 0; i < walk->dims[last]; i++) {
-            const int64_t to = at[1] + i * walk->strides[1][last];
-            const double v = (double)x[at[0] + i * walk->strides[0][last]];
-            join(op, &sums[to], term_of(op, v, high != NULL ? high[to] : 0));
-        }
+    enum { LANES = 8 };
+    const bool is_sum = op == HRF_OP_REDUCE_SUM || op == HRF_OP_REDUCE_MEAN;
+    double lanes[LANES] = { 0 };
+    int64_t i = 0;
+    if (is_sum && step == 1 && to_step == 1) {
+        for (; i < n; i++)
+            to[i] += (double)x[i];
+        return;
     }
+    if (is_sum && step == 1 && to_step == 0) {
+        for (; i + LANES <= n; i += LANES)
+            for (int k = 0; k < LANES; k++)
+                lanes[k] += (double)x[i + k];
+        for (int k = 0; k < LANES; k++)
+            *to += lanes[k];
+    }
+    for (; i < n; i++)
+        join(op, &to[i * to_step],
+             term_of(op, (double)x[i * step], high != NULL ? high[i * to_step] : 0));
 }
 
-/* Over any axes: rare and small (a head's global pooling), so one thread and one walk. */
-void hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+/* A reduction's input and output, and how it is shared out: pieces of the first reduced axis, each
+ * with results of its own, which are joined in their order. The pieces depend on the shape alone,
+ * and not on the axes that stay: neither on the number of threads nor on that of images. */
+struct reduction {
+    struct hrf_walk walk;
+    int64_t n_outer; /* positions along the axes before the first reduced one */
+    int64_t length;  /* of that axis; 1 if it is the last, which is reduced whole */
+    int64_t n_rows;  /* of the walk for each position of it */
+    int64_t n_pieces, n_out;
+};
+
+static struct reduction reduction_of(const struct hrf_spec *spec)
 {
-    const float *x = hrf_spec_data(spec, call, 0);
+    enum { MOST_PIECES = 16, PIECE_ELEMENTS = 1 << 14 };
     const struct hrf_shape *in = &spec->inputs[0].shape;
-    int64_t strides[2][HRF_MAX_RANK], own[HRF_MAX_RANK],
-        n_out = hrf_shape_count(&spec->output.shape);
+    int64_t strides[2][HRF_MAX_RANK], own[HRF_MAX_RANK];
+    struct reduction r = { .n_outer = 1, .length = 1, .n_rows = 1, .n_pieces = 1 };
     bool is_reduced[HRF_MAX_RANK] = { false };
+    r.n_out = hrf_shape_count(&spec->output.shape);
     for (int32_t i = 0; i < spec->attributes.n_axes; i++)
         is_reduced[spec->attributes.axes[i]] = true;
     hrf_layout_strides(in, strides[0]);
@@ -372,17 +394,70 @@ void hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call
         strides[1][i] = is_reduced[i] ? 0 : own[o];
         o += !is_reduced[i] || spec->attributes.keep_dims;
     }
-    struct hrf_walk walk;
-    hrf_walk_init(&walk, in, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
-    double *sums = call->workspace, *high = sums + n_out;
-    const bool shifts = spec->op == HRF_OP_REDUCE_LOG_SUM_EXP;
-    for (int64_t i = 0; i < n_out; i++) {
-        sums[i] = start_of(spec->op);
-        high[i] = -INFINITY;
+    hrf_walk_init(&r.walk, in, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
+    const int32_t last = r.walk.rank - 1;
+    int32_t first = 0;
+    for (; first < last && (r.walk.strides[1][first] != 0 || r.walk.dims[first] == 1); first++)
+        r.n_outer *= r.walk.dims[first];
+    if (first == last)
+        return r;
+    r.length = r.walk.dims[first];
+    for (int32_t i = first + 1; i < last; i++)
+        r.n_rows *= r.walk.dims[i];
+    const int64_t together = r.length * r.n_rows * r.walk.dims[last];
+    const int64_t terms = hrf_shape_count(in) / hrf_max(r.n_out, 1);
+    r.n_pieces = hrf_min(hrf_min(r.length, MOST_PIECES),
+                         hrf_min(together / PIECE_ELEMENTS, terms / 2));
+    r.n_pieces = hrf_max(r.n_pieces, 1);
+    return r;
+}
+
+size_t hrf_cpu_reduction_workspace(const struct hrf_spec *spec)
+{
+    const struct reduction r = reduction_of(spec);
+    return (size_t)((r.n_pieces + 1) * r.n_out) * sizeof(double);
+}
+
+/* results[n_pieces][n_out]; the first becomes the whole. */
+static void reduce(const struct reduction *r, const float *x, enum hrf_op op, const double *high,
+                   double *results)
+{
+    const int32_t last = r->walk.rank - 1;
+    const int64_t step = r->walk.strides[0][last], to_step = r->walk.strides[1][last];
+    for (int64_t i = 0; i < r->n_pieces * r->n_out; i++)
+        results[i] = start_of(op);
+#pragma omp parallel for schedule(static)
+    for (int64_t task = 0; task < r->n_outer * r->n_pieces; task++) {
+        const int64_t outer = task / r->n_pieces, piece = task % r->n_pieces;
+        const int64_t begin = outer * r->length + r->length * piece / r->n_pieces;
+        const int64_t end = outer * r->length + r->length * (piece + 1) / r->n_pieces;
+        double *to = results + piece * r->n_out;
+        for (int64_t row = begin * r->n_rows; row < end * r->n_rows; row++) {
+            int64_t at[HRF_WALK_MAX_OPERANDS];
+            hrf_walk_seek(&r->walk, row, at);
+            reduce_run(op, x + at[0], step, high != NULL ? high + at[1] : NULL, to + at[1], to_step,
+                       r->walk.dims[last]);
+        }
     }
-    if (shifts)
-        reduce_walk(&walk, x, HRF_OP_REDUCE_MAX, NULL, high);
-    reduce_walk(&walk, x, spec->op, shifts ? high : NULL, sums);
+    for (int64_t piece = 1; piece < r->n_pieces; piece++)
+        for (int64_t i = 0; i < r->n_out; i++)
+            join(op, &results[i], results[piece * r->n_out + i]);
+}
+
+/* Over any axes. */
+void hrf_cpu_reduction(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const float *x = hrf_spec_data(spec, call, 0);
+    const struct hrf_shape *in = &spec->inputs[0].shape;
+    const struct reduction r = reduction_of(spec);
+    const int64_t n_out = r.n_out;
+    double *high = call->workspace, *sums = high + n_out;
+    const bool shifts = spec->op == HRF_OP_REDUCE_LOG_SUM_EXP;
+    if (shifts) {
+        reduce(&r, x, HRF_OP_REDUCE_MAX, NULL, sums);
+        memcpy(high, sums, (size_t)n_out * sizeof *high);
+    }
+    reduce(&r, x, spec->op, shifts ? high : NULL, sums);
     const double scale = (double)n_out / (double)hrf_shape_count(in);
     for (int64_t i = 0; i < n_out; i++)
         hrf_floats(call)[i] = (float)(spec->op == HRF_OP_REDUCE_MEAN      ? sums[i] * scale

@@ -14,6 +14,21 @@ enum { PIECE = 1 << 14 };
 #define FUNCTIONS(what) hrf_functions_##what##_plain
 #endif
 
+bool hrf_cpu_derive(enum hrf_op op, const struct hrf_attributes *a, const float *x, const float *dy,
+                    float *to, int64_t n)
+{
+#ifdef HRF_BUILD_AVX512
+    if (hrf_functions_derives_avx512(op) && hrf_cpu_has_avx512()) {
+        hrf_functions_derive_avx512(op, a, x, dy, to, n);
+        return true;
+    }
+#endif
+    if (!FUNCTIONS(derives)(op))
+        return false;
+    FUNCTIONS(derive)(op, a, x, dy, to, n);
+    return true;
+}
+
 static void unary_piece(enum hrf_op op, const struct hrf_attributes *a, const float *x, float *y,
                         int64_t n)
 {

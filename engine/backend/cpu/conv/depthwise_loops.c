@@ -4,8 +4,13 @@
 #include "engine/backend/cpu/conv/depthwise.h"
 
 #include "base/inline.h"
+#include "engine/backend/cpu/conv/depthwise_lanes.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
+
+#ifdef __AVX512F__
+#include "engine/backend/cpu/avx512/epilogue_avx512.h"
+#endif
 
 #include <math.h>
 #include <string.h>
@@ -13,33 +18,6 @@
 #define JOIN(what, set)     hrf_depthwise_##what##_##set
 #define EXPAND(what, set)   JOIN(what, set)
 #define HRF_DEPTHWISE(what) EXPAND(what, HRF_INSTRUCTION_SET)
-
-enum { LANES = HRF_DEPTHWISE_LANES };
-
-#if defined(__AVX512F__)
-#include "engine/backend/cpu/avx512/epilogue_avx512.h"
-typedef __m512 lanes;
-enum { WIDTH = 16 };
-#define LOAD(p)           _mm512_load_ps(p)
-#define STORE(p, x)       _mm512_store_ps(p, x)
-#define MULTIPLY(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define ZERO              _mm512_setzero_ps()
-#elif defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
-typedef __m256 lanes;
-enum { WIDTH = 8 };
-#define LOAD(p)           _mm256_load_ps(p)
-#define STORE(p, x)       _mm256_store_ps(p, x)
-#define MULTIPLY(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define ZERO              _mm256_setzero_ps()
-#else
-typedef float lanes;
-enum { WIDTH = 1 };
-#define LOAD(p)           (*(p))
-#define STORE(p, x)       (*(p) = (x))
-#define MULTIPLY(a, b, c) fmaf(a, b, c)
-#define ZERO              0.0f
-#endif
 
 /* ---- input ---- */
 

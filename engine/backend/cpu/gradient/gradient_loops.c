@@ -17,7 +17,8 @@ static double logistic(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* A loop for each function, so that the compiler sees one formula at a time. */
+/* Of functions that hrf_cpu_derive() does not know, in double: a loop for each function, so that
+ * the compiler sees one formula at a time. */
 #define LOOP_OF(OP, FORMULA)                                                                       \
     static void loop_of_##OP(const struct hrf_attributes *a, const float *numbers,                 \
                              const float *dy, float *out, int64_t n)                               \
@@ -46,13 +47,17 @@ _Static_assert(HRF_N_DERIVATIVES == HRF_OP_CLIP + 1 - HRF_OP_RELU,
 
 void hrf_cpu_function_gradient(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
+    const struct hrf_attributes *a = &spec->attributes;
+    const enum hrf_op function = (enum hrf_op)a->function;
     const float *x = hrf_spec_data(spec, call, 0), *dy = hrf_spec_data(spec, call, 1);
     const int64_t n = hrf_shape_count(&spec->output.shape);
 #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < n; first += PIECE)
-        loops[spec->attributes.function - HRF_OP_RELU](&spec->attributes, x + first, dy + first,
-                                                       hrf_floats(call) + first,
-                                                       hrf_min(n - first, PIECE));
+    for (int64_t first = 0; first < n; first += PIECE) {
+        const int64_t count = hrf_min(n - first, PIECE);
+        float *to = hrf_floats(call) + first;
+        if (!hrf_cpu_derive(function, a, x + first, dy + first, to, count))
+            loops[function - HRF_OP_RELU](a, x + first, dy + first, to, count);
+    }
 }
 
 /* ---- MAX_POOL ---- */

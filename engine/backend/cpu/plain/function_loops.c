@@ -74,6 +74,53 @@ HRF_ALWAYS_INLINE void store(enum hrf_dtype type, void *y, int64_t i, int64_t n,
     }
 FUNCTIONS(DEFINE_RUN)
 
+/* 1 - Phi(|x|) has all its digits, but the derivative is a sum near 1 or 0: erf() is exact enough.
+ */
+HRF_ALWAYS_INLINE hrf_vector gelu_derivative(hrf_vector x)
+{
+    const hrf_vector half = hrf_v_all(0.5f);
+    const hrf_vector below = hrf_v_fma(hrf_v_erf(x * hrf_v_all(0.70710678118654752f)), half, half);
+    const hrf_vector density = hrf_v_exp(x * x * hrf_v_all(-0.5f));
+    return hrf_v_fma(x * hrf_v_all(0.39894228040143268f), density, below);
+}
+
+/* Of x sigmoid(u) where u has the slope `slope`. */
+HRF_ALWAYS_INLINE hrf_vector gate_derivative(hrf_vector x, hrf_vector u, hrf_vector slope)
+{
+    const hrf_vector rest = x * slope * hrf_v_sigmoid(hrf_v_all(0.0f) - u);
+    return hrf_v_sigmoid(u) * (hrf_v_all(1.0f) + rest);
+}
+
+HRF_ALWAYS_INLINE hrf_vector gelu_tanh_derivative(hrf_vector x)
+{
+    const float slope = 2 * 0.79788456080286536f;
+    return gate_derivative(x, hrf_v_gelu_tanh_argument(x),
+                           hrf_v_fma(x * x, hrf_v_all(3 * slope * 0.044715f), hrf_v_all(slope)));
+}
+
+#define DERIVATIVES(F)                                                                             \
+    F(RELU, hrf_v_keep(hrf_v_above(x, hrf_v_all(0.0f)), hrf_v_all(1.0f)))                          \
+    F(EXP, hrf_v_exp(x))                                                                           \
+    F(ERF, hrf_v_all(1.1283791670955126f) * hrf_v_exp(hrf_v_all(0.0f) - x * x))                    \
+    F(TANH, hrf_v_fnma(hrf_v_tanh(x), hrf_v_tanh(x), hrf_v_all(1.0f)))                             \
+    F(SIGMOID, hrf_v_sigmoid(x) * hrf_v_sigmoid(hrf_v_all(0.0f) - x))                              \
+    F(SWISH, gate_derivative(x, alpha *x, alpha))                                                  \
+    F(GELU, gelu_derivative(x))                                                                    \
+    F(GELU_TANH, gelu_tanh_derivative(x))
+
+#define DEFINE_DERIVE(OP, VALUE)                                                                   \
+    static void derive_##OP(const struct hrf_attributes *a, const float *from, const float *dy,    \
+                            float *to, int64_t n)                                                  \
+    {                                                                                              \
+        const hrf_vector alpha = hrf_v_all(a->alpha);                                              \
+        (void)alpha;                                                                               \
+        for (int64_t i = 0; i < n; i += HRF_VECTOR_LANES) {                                        \
+            const hrf_vector x = load(HRF_F32, from, i, n), d = load(HRF_F32, dy, i, n);           \
+            store(HRF_F32, to, i, n, d *(VALUE));                                                  \
+        }                                                                                          \
+    }
+DERIVATIVES(DEFINE_DERIVE)
+
 #define IS_OP(OP, VALUE) || op == HRF_OP_##OP
 
 bool HRF_FUNCTIONS(have)(enum hrf_op op)
@@ -99,4 +146,23 @@ void HRF_FUNCTIONS(run)(enum hrf_op op, const struct hrf_attributes *a, enum hrf
     default:
         assert(false);
     }
+}
+
+static void (*const derivatives[])(const struct hrf_attributes *a, const float *x, const float *dy,
+                                   float *to, int64_t n) = {
+#define ENTRY(OP, VALUE) [HRF_OP_##OP - HRF_OP_RELU] = derive_##OP,
+    DERIVATIVES(ENTRY)
+#undef ENTRY
+        [HRF_OP_CLIP - HRF_OP_RELU] = NULL
+};
+
+bool HRF_FUNCTIONS(derives)(enum hrf_op op)
+{
+    return derivatives[op - HRF_OP_RELU] != NULL;
+}
+
+void HRF_FUNCTIONS(derive)(enum hrf_op op, const struct hrf_attributes *a, const float *x,
+                           const float *dy, float *to, int64_t n)
+{
+    derivatives[op - HRF_OP_RELU](a, x, dy, to, n);
 }

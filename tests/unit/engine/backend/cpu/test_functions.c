@@ -7,6 +7,7 @@
 #include "engine/backend/cpu/instructions.h"
 #include "engine/backend/cpu/plain/functions.h"
 #include "engine/backend/cpu/product.h"
+#include "engine/backend/formulas.h"
 #include "engine/ir/op.h"
 
 #include <math.h>
@@ -215,6 +216,60 @@ static void functions_with_avx2_keep_them_too(void **state)
     assert_false(hrf_functions_have_avx2(HRF_OP_HARD_SWISH));
 }
 
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+#define EXACT_DERIVATIVE(OP, FORMULA)                                                              \
+    static double exact_derivative_of_##OP(double x)                                               \
+    {                                                                                              \
+        const double alpha = 1, beta = 0.5, low = 0, high = 6;                                     \
+        (void)alpha, (void)beta, (void)low, (void)high, (void)x;                                   \
+        return FORMULA;                                                                            \
+    }
+HRF_DERIVATIVES(EXACT_DERIVATIVE)
+static double (*const exact_derivatives[])(double x) = {
+#define ENTRY(OP, FORMULA) [HRF_OP_##OP - HRF_OP_RELU] = exact_derivative_of_##OP,
+    HRF_DERIVATIVES(ENTRY)
+#undef ENTRY
+};
+
+static void check_derivatives(void (*derive)(enum hrf_op op, const struct hrf_attributes *a,
+                                             const float *x, const float *dy, float *to, int64_t n),
+                              bool (*derives)(enum hrf_op op))
+{
+    static float x[N_NUMBERS + 1], dy[N_NUMBERS + 1], y[N_NUMBERS + 1];
+    int n_seen = 0;
+    for (uint32_t i = 0; i < N_NUMBERS + 1; i++) {
+        x[i] = ((float)i - N_NUMBERS / 2) * (24.0f / N_NUMBERS);
+        dy[i] = i % 2 == 0 ? 1 : -2;
+    }
+    for (int op = HRF_OP_RELU; op <= HRF_OP_CLIP; op++) {
+        const struct hrf_attributes a = attributes_of((enum hrf_op)op);
+        if (!derives((enum hrf_op)op))
+            continue;
+        n_seen++;
+        derive((enum hrf_op)op, &a, x, dy, y, N_NUMBERS + 1);
+        for (uint32_t i = 0; i < N_NUMBERS + 1; i++) {
+            const double truth = (double)dy[i] * exact_derivatives[op - HRF_OP_RELU]((double)x[i]);
+            if (!(fabs((double)y[i] - truth) <= 16 * 0x1p-24 * (fabs(truth) + 2)))
+                fail_msg("%s'(%.9g): %.9g, not %.9g", hrf_op_name((enum hrf_op)op), (double)x[i],
+                         (double)y[i], truth);
+        }
+    }
+    assert_int_equal(n_seen, 8);
+}
+
+static void derivatives_are_those_of_the_formulas(void **state)
+{
+    (void)state;
+    if (hrf_cpu_has_avx512())
+        check_derivatives(hrf_functions_derive_avx512, hrf_functions_derives_avx512);
+    if (hrf_processor_has_avx2())
+        check_derivatives(hrf_functions_derive_avx2, hrf_functions_derives_avx2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +278,7 @@ int main(void)
         cmocka_unit_test(infinities_and_nan_are_those_of_the_formula),
         cmocka_unit_test(a_number_gives_the_same_bits_wherever_it_stands),
         cmocka_unit_test(functions_with_avx2_keep_them_too),
+        cmocka_unit_test(derivatives_are_those_of_the_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
