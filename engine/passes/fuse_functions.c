@@ -85,7 +85,7 @@ static int32_t find_gelu(const struct hrf_match *m, const struct hrf_node *node,
     return -1;
 }
 
-enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_error *err)
+void hrf_pass_recover_functions(struct hrf_graph *graph)
 {
     HRF_AUTO_RELEASE(hrf_match) match = { 0 };
     const struct hrf_attributes plain = hrf_attributes_default();
@@ -101,5 +101,10 @@ enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_erro
         if (x >= 0)
             hrf_match_become(node, op, &x, 1, &plain);
     }
+}
+
+enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, struct hrf_error *err)
+{
+    hrf_pass_recover_functions(graph);
     return hrf_graph_compact(graph, err);
 }

@@ -283,6 +283,7 @@ void hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel_call *call
  * whole networks in INT8 can be held to equality. */
 void hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
+    enum { MOST_KEPT = 1024 }; /* exponentials of a line that are not computed twice */
     const float *x = hrf_spec_data(spec, call, 0);
     const struct hrf_shape *shape = &spec->output.shape;
     int64_t strides[HRF_MAX_RANK];
@@ -292,16 +293,20 @@ void hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *
 #pragma omp parallel for schedule(static)
     for (int64_t line = 0; line < lines; line++) {
         int64_t first = line / stride * stride * n + line % stride;
-        double high = -INFINITY, sum = 0;
+        double high = -INFINITY, sum = 0, powers[MOST_KEPT];
         for (int64_t i = 0; i < n; i++)
             high = fmax(high, (double)x[first + i * stride]);
-        for (int64_t i = 0; i < n; i++)
-            sum += exp((double)x[first + i * stride] - high);
         for (int64_t i = 0; i < n; i++) {
-            double v = (double)x[first + i * stride] - high;
-            hrf_floats(call)[first + i * stride] = (float)(spec->op == HRF_OP_SOFTMAX
-                                                               ? exp(v) / sum
-                                                               : v - log(sum));
+            const double e = exp((double)x[first + i * stride] - high);
+            powers[i % MOST_KEPT] = e;
+            sum += e;
+        }
+        const double log_sum = log(sum);
+        for (int64_t i = 0; i < n; i++) {
+            const double v = (double)x[first + i * stride] - high;
+            hrf_floats(call)[first + i * stride] = (float)(spec->op != HRF_OP_SOFTMAX ? v - log_sum
+                                                           : n <= MOST_KEPT ? powers[i] / sum
+                                                                            : exp(v) / sum);
         }
     }
 }

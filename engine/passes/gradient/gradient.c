@@ -4,6 +4,7 @@
 
 #include "engine/ir/readers.h"
 #include "engine/passes/gradient/gradient_private.h"
+#include "engine/passes/passes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -392,6 +393,7 @@ static enum hrf_status add_compared(struct hrf_graph *graph, int32_t y, struct c
 enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
                                   struct hrf_gradients *gradients, struct hrf_error *err)
 {
+    hrf_pass_recover_functions(graph);
     struct hrf_backward b = { .graph = graph, .err = err };
     const int32_t y = logits_of(graph, loss), producer = graph->values[y].producer;
     struct compared with;

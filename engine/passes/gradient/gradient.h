@@ -51,7 +51,8 @@ HRF_CHECKED enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph,
                                                       struct hrf_batch_norms *norms,
                                                       struct hrf_error *err);
 
-/* `graph` has been read, has one output, and its shapes are known; no pass has fused anything.
+/* `graph` has been read, has one output, and its shapes are known; no pass has fused anything. GELU
+ * and Swish that are written as several operators become one, which has one derivative.
  * Afterwards its inputs are those of the network and the target, and its outputs the loss (rank 0)
  * and the gradients to gradients->names. If n_images is set, a third input says which images count
  * (1) and which ones fill up the micro-batch (0): as many numbers, in as many axes as the output
