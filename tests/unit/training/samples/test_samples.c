@@ -195,9 +195,10 @@ static void batches_come_in_order_from_any_place_on_any_number_of_threads(void *
             assert_int_equal(hrf_sample_feed_create(&c, &feed, NULL), HRF_OK);
             for (int64_t i = c.first; i < c.n; i += 2) {
                 assert_int_equal(hrf_sample_feed_next(feed, images, NULL), HRF_OK);
-                assert_float_equal(images[BYTES - 1], (float)(10 * order[i] + 5) / 255, 1e-6);
-                assert_float_equal(images[BYTES],
-                                   i + 1 < c.n ? (float)(10 * order[i + 1] + 5) / 255 : 0, 1e-6);
+                const float first = (float)(10 * order[i] + 5) / 255;
+                assert_float_equal(images[BYTES - 1], first, 1e-6);
+                const float next = i + 1 < c.n ? (float)(10 * order[i + 1] + 5) / 255 : 0;
+                assert_float_equal(images[BYTES], next, 1e-6);
             }
         }
     /* What cannot be read is told with its batch, and a feed may end before it is empty. */
