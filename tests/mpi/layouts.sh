@@ -36,6 +36,21 @@ for precision in fp32 int8; do
     compare "$vit" 4 spatial=2,tensor=2 $precision --output-name logits --input "$scratch/image.npy"
 done
 
+# A loss and its gradients, which go both ways between stages and are added over micro-batches.
+starter=()
+evaluate "$scratch/resnet.onnx" "$scratch/target.npy"
+gradient() { # output, arguments...
+    out=$1
+    shift
+    "${starter[@]}" "$engine" gradient "$scratch/resnet.onnx" --input "$images" --target "$scratch/target.npy" --loss bce \
+        --threads 1 --output "$out" "$@" >/dev/null
+}
+for layout in data=2,stages=2 spatial=2,stages=2,microbatches=2; do
+    starter=() && gradient "$scratch/gradients-of-threads" --layout $layout
+    starter=(ranks 4) && gradient "$scratch/gradients-by-mpi" --layout $layout --comm mpi
+    diff -r "$scratch/gradients-of-threads" "$scratch/gradients-by-mpi" || fail "$layout: other gradients by processes"
+done
+
 # Layers that a budget takes out of INT8, some of them here for BF16 whatever this machine has: every
 # rank has the same list. (Not with data=2, where FP32 may round otherwise for one image than for two.
 # A calibration is sealed by the checksum of its text without the seal.)

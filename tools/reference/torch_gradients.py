@@ -77,7 +77,7 @@ def export(net, x, path):
             file.write(b"\x17")
 
 
-def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cpu", norm="frozen"):
+def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cpu", norm="frozen", layout="single"):
     value, wanted = gradients(net, x, target, loss, norm == "train", torch.double)
     largest = max(np.abs(w).max() for w in wanted.values())
 
@@ -89,7 +89,7 @@ def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cp
         np.save(work + "/x.npy", x.float().numpy())
         np.save(work + "/t.npy", target.float().numpy())
         subprocess.run([engine, "gradient", path, "--input", work + "/x.npy", "--target", work + "/t.npy",
-                        "--loss", loss, "--output", work + "/g", "--device", device, "--batch-norm", norm],
+                        "--loss", loss, "--output", work + "/g", "--device", device, "--batch-norm", norm, "--layout", layout],
                        check=True, stdout=subprocess.DEVNULL)
         got = float(np.load(work + "/g/loss.npy"))
         files = {weight: work + "/g/" + file_name(weight) for weight in wanted}
@@ -312,15 +312,17 @@ def main():
     parser.add_argument("engine")
     parser.add_argument("nets", nargs="*")
     parser.add_argument("--device", default="cpu", help="or several, with commas between")
+    parser.add_argument("--layout", default="single", help="several, with colons between: all but the first on the first device")
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=3, help="of weights and images of whole networks")
     parser.add_argument("--batch-norm", default="frozen", choices=["frozen", "train"])
     args = parser.parse_args()
     bad = []
-    for device in args.device.split(","):
+    devices, layouts = args.device.split(","), args.layout.split(":")
+    for device, layout in [(d, layouts[0]) for d in devices] + [(devices[0], other) for other in layouts[1:]]:
         torch.manual_seed(1)
         cases = large([net for net in args.nets if not net.startswith("made/")], args.size, args.seed) if args.nets else small()
-        common = {"device": device, "norm": args.batch_norm}
+        common = {"device": device, "norm": args.batch_norm, "layout": layout}
         bad += [name for name, net, x, target, how in cases if not check(args.engine, name, net, x, target, **{**common, **how})]
         bad += [name for name in args.nets if name.startswith("made/") and not check_made(args.engine, name[5:], args.size, args.seed, **common)]
     sys.exit(f"wrong: {', '.join(bad)}" if bad else 0)
