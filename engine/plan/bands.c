@@ -380,17 +380,6 @@ static enum hrf_status search_cut(struct search *s, int32_t cut, struct hrf_erro
     return status == HRF_OK || status == HRF_E_UNSUPPORTED ? HRF_OK : hrf_error_pass(err, &why);
 }
 
-/* True if a single value crosses the cut; a cut within a block would also carry its branches. */
-static bool is_worth_trying(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
-{
-    int32_t n = 0;
-    for (int32_t v = 0; v < graph->n_values; v++) {
-        const int32_t producer = graph->values[v].producer;
-        n += producer >= 0 && producer < cut && last_readers[v] >= cut;
-    }
-    return n == 1;
-}
-
 static enum hrf_status search_all(struct search *s, struct hrf_error *err)
 {
     HRF_AUTO_FREE int32_t *last_readers = hrf_alloc_array((size_t)s->graph->n_values + 1,
@@ -399,7 +388,7 @@ static enum hrf_status search_all(struct search *s, struct hrf_error *err)
     for (int32_t cut = 1; cut < s->graph->n_nodes; cut++) {
         if (!hrf_region_can_split(s->graph, &s->graph->nodes[cut - 1]))
             break;
-        if (is_worth_trying(s->graph, last_readers, cut))
+        if (hrf_halves_is_single(s->graph, last_readers, cut))
             HRF_TRY(search_cut(s, cut, err));
     }
     return HRF_OK;

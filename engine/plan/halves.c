@@ -183,3 +183,13 @@ enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int32_t cut, bo
         *out = halves;
     return status;
 }
+
+bool hrf_halves_is_single(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        const int32_t producer = graph->values[v].producer;
+        n += producer >= 0 && producer < cut && last_readers[v] >= cut;
+    }
+    return n == 1;
+}

@@ -27,5 +27,8 @@ HRF_CHECKED enum hrf_status hrf_halves_create(const struct hrf_graph *graph, int
                                               bool borrows, struct hrf_halves *out,
                                               struct hrf_error *err);
 void hrf_halves_release(struct hrf_halves *halves);
+/* True if a single value crosses the cut; a cut within a block would also carry its branches.
+ * last_readers: of hrf_graph_find_last_readers(). */
+bool hrf_halves_is_single(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut);
 
 #endif

@@ -25,26 +25,15 @@ struct hrf_tiled_step {
     struct hrf_weighted_session tail; /* inputs: features or their mean, targets */
     int32_t of_features;              /* the tail's output that is the gradient to its input */
     struct hrf_shape image, features;
-    float *images, *all_features; /* N, H, W, C; features NULL: summed */
-    double *sums;                 /* [N][C] of the features */
-    float **gradients;            /* [trained] in ONNX order */
-    int64_t host_bytes; /* of all that is there beside the session of a tile */
+    float *images, *all_features;     /* N, H, W, C; features NULL: summed */
+    double *sums;                     /* [N][C] of the features */
+    float **gradients;                /* [trained] in ONNX order */
+    int64_t host_bytes;               /* of all that is there beside the session of a tile */
     struct hrf_session_memory memory; /* of the largest session */
     char text[96];
 };
 
 /* ---- the cut ---- */
-
-/* True if one value alone crosses the cut. */
-static bool is_single(const struct hrf_graph *graph, const int32_t *last_readers, int32_t cut)
-{
-    int32_t n = 0;
-    for (int32_t v = 0; v < graph->n_values; v++) {
-        const int32_t producer = graph->values[v].producer;
-        n += producer >= 0 && producer < cut && last_readers[v] >= cut;
-    }
-    return n == 1;
-}
 
 /* True for an operator a part of which is a node like any other. Parts of the others have
  * attributes that rules of gradients and inference of shapes know nothing of. */
@@ -67,7 +56,7 @@ static int32_t find_cut(const struct hrf_graph *graph)
     for (int32_t cut = 1; cut < graph->n_nodes; cut++) {
         if (!can_tile(graph, &graph->nodes[cut - 1]))
             break;
-        if (is_single(graph, last, cut))
+        if (hrf_halves_is_single(graph, last, cut))
             best = cut;
     }
     return best;
