@@ -244,6 +244,13 @@ static void walk_what_passes_and_ranks_make(struct walk *w)
     const struct hrf_value image = { .dtype = HRF_F32, .shape = SHAPE(2, 5, 4, 3) };
     const struct hrf_value sums = { .dtype = HRF_F64, .shape = SHAPE(2, 5, 1, 1) };
     walk_made(w, HRF_OP_POOL_SUM, &image, 1, &sums, &a);
+    static const enum hrf_dtype gate_types[] = { HRF_F32, HRF_F16, HRF_B16 };
+    for (int i = 0; i < 3; i++) { /* squeeze-and-excite */
+        const struct hrf_value gated = { .dtype = gate_types[i], .shape = SHAPE(2, 21, 4, 3) };
+        const struct hrf_value gate = { .dtype = gate_types[i], .shape = SHAPE(2, 21, 1, 1) };
+        walk_made(w, HRF_OP_MUL, (struct hrf_value[]){ gated, gate }, 2, &gated, &a);
+        walk_made(w, HRF_OP_MUL, (struct hrf_value[]){ gate, gated }, 2, &gated, &a);
+    }
     const struct hrf_value query = { .dtype = HRF_F32, .shape = SHAPE(1, 3, 4) };
     const struct hrf_value keys = { .dtype = HRF_F32,
                                     .shape = SHAPE(1, HRF_ATTENTION_LONG + 9, 4) };

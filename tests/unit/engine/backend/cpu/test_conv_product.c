@@ -18,10 +18,11 @@ enum { N_RANDOM = 120, N_WINDOWS = 28, N_PAIRS = 60, N_GROUPS = 36, N_FEW = 30 }
 
 enum way { BY_PRODUCT, BY_WINDOWS, BY_GROUPS };
 
-static const struct hrf_kernel_row *const rows[] = {
-    [BY_PRODUCT] = &hrf_cpu_product,
-    [BY_WINDOWS] = &hrf_cpu_windows,
-    [BY_GROUPS] = &hrf_cpu_groups,
+/* Of floats, and of pairs of bfloat16. */
+static const struct hrf_kernel_row *const rows[][2] = {
+    [BY_PRODUCT] = { &hrf_cpu_product, &hrf_cpu_product_of_pairs },
+    [BY_WINDOWS] = { &hrf_cpu_windows, &hrf_cpu_windows_of_pairs },
+    [BY_GROUPS] = { &hrf_cpu_groups, &hrf_cpu_groups_of_pairs },
 };
 
 static bool fits(const struct hrf_kernel_row *row, const struct hrf_graph *graph)
@@ -227,6 +228,15 @@ static void *run_kernel(struct hrf_kernel *kernel, const struct hrf_graph *graph
     return y;
 }
 
+/* Products of bfloat16 by the processor's own instructions: what comes out of the prologue is
+ * rounded for them. */
+static bool multiplies_pairs(const struct layer *l)
+{
+    const int64_t each = l->channels / (l->group > 0 ? l->group : 1);
+    const bool fits = each % 2 == 0 || (l->way != BY_PRODUCT && l->group <= 1);
+    return fits && l->in == HRF_B16 && hrf_cpu_has_avx512_bf16();
+}
+
 static void *compute(const struct layer *l, const float *x, const float *r, int32_t n_threads)
 {
     const struct hrf_backend_config config = { .n_threads = n_threads };
@@ -235,21 +245,12 @@ static void *compute(const struct layer *l, const float *x, const float *r, int3
     struct hrf_kernel *kernel = NULL;
     must(hrf_backend_cpu.create(&config, &backend, &err));
     hrf_backend_cpu.enter(backend);
-    const struct hrf_kernel_row *row = rows[l->way];
+    const struct hrf_kernel_row *row = rows[l->way][multiplies_pairs(l)];
     must(row->compile(row, backend, graph, &graph->nodes[0], &kernel, &err));
     void *y = run_kernel(kernel, graph, x, r, n_threads % 2 == 0);
     hrf_kernel_destroy(kernel);
     hrf_backend_cpu.destroy(backend);
     return y;
-}
-
-/* Products of bfloat16 by the processor's own instructions: what comes out of the prologue is
- * rounded for them. */
-static bool multiplies_pairs(const struct layer *l)
-{
-    const int64_t each = l->channels / (l->group > 0 ? l->group : 1);
-    const bool fits = each % 2 == 0 || (l->way != BY_PRODUCT && l->group <= 1);
-    return fits && l->in == HRF_B16 && hrf_cpu_has_avx512_bf16();
 }
 
 /* x is taken through the prologue first, in place. */
@@ -594,9 +595,7 @@ static void single_pixels_of_bfloat16_are_taken_as_pairs(void **state)
         HRF_AUTO(hrf_graph) graph = make(&l, false);
         const bool has_amx = hrf_cpu_native_speed(graph, &graph->nodes[0]) >= HRF_CPU_AMX_SPEED;
         const bool is_taken = cases[i].fits && !has_amx; /* whose products are oneDNN's */
-        if (!cases[i].fits && !hrf_cpu_conv_half_fits(graph, &graph->nodes[0]))
-            continue; /* oneDNN cannot: AVX-512 is emulated */
-        if (fits(&hrf_cpu_product, graph) != is_taken)
+        if (fits(&hrf_cpu_product_of_pairs, graph) != is_taken)
             fail_msg("case %zu: %s", i, is_taken ? "left to others" : "taken");
     }
 }
