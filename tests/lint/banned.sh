@@ -36,7 +36,7 @@ if [ -n "$found" ]; then
 fi
 # A switch over operators is a second place for what their rows in engine/ir/op.c say: the number of
 # its labels may only fall. Whoever removes some lowers it here.
-most=85
+most=82
 found=$(tests/lint/files.sh '\.(c|h|cu|cuh)' | xargs grep -ohE 'case HRF_OP_' | wc -l)
 if [ "$found" -gt "$most" ]; then
     printf '%s labels "case HRF_OP_", at most %s\n  -> %s\n' "$found" "$most" 'engine/ir/op.h: rows, classes'

@@ -1,4 +1,5 @@
-/* attention.c - ATTENTION and ATTENTION_PART as one launch of the kernel of attention.h. */
+/* attention.c - ATTENTION, ATTENTION_PART and BYTE_ATTENTION as one launch of a kernel of
+ * attention.h. */
 #include "engine/backend/cuda/attention.h"
 
 #include "engine/backend/cuda/cuda_private.h"
@@ -150,4 +151,18 @@ cudaError_t hrf_cuda_launch_attention(const struct hrf_cuda_kernel *kernel,
 {
     const struct hrf_k_attention f = describe(kernel, call);
     return hrf_k_attend(&f, kernel->backend->device->stream);
+}
+
+enum hrf_status hrf_cuda_prepare_byte_attention(struct hrf_cuda_kernel *kernel,
+                                                struct hrf_error *err)
+{
+    const struct hrf_attention_steps steps = hrf_attention_steps_of(kernel->spec);
+    return hrf_cuda_upload_table(kernel, 0, &steps, sizeof steps, err);
+}
+
+cudaError_t hrf_cuda_launch_byte_attention(const struct hrf_cuda_kernel *kernel,
+                                           const struct hrf_kernel_call *call)
+{
+    const struct hrf_k_attention f = describe(kernel, call);
+    return hrf_k_attend_bytes(&f, kernel->tables[0], kernel->backend->device->stream);
 }

@@ -1,14 +1,15 @@
-/* attention.h - the kernel of ATTENTION and ATTENTION_PART (engine/ir/graph.h): softmax(scale q k'
- * + mask) v without the scores in memory. Queued like the kernels of kernels.h; parses as C17 and
- * as C++17.
+/* attention.h - the kernels of ATTENTION, ATTENTION_PART and BYTE_ATTENTION (engine/ir/graph.h):
+ * softmax(scale q k' + mask) v without the scores in memory. Queued like the kernels of kernels.h;
+ * parses as C17 and as C++17.
  *
- * Computes in float32 whatever the arrays hold (F32, F16, B16); one rounding where the result is
- * stored. Keys are added in their order, in blocks, so that the same bits come each time, and parts
- * that begin at whole blocks give the bits of the whole.
+ * hrf_k_attend() computes in float32 whatever the arrays hold (F32, F16, B16); one rounding where
+ * the result is stored. Keys are added in their order, in blocks, so that the same bits come each
+ * time, and parts that begin at whole blocks give the bits of the whole.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_ATTENTION_H
 #define HRF_ENGINE_BACKEND_CUDA_ATTENTION_H
 
+#include "engine/backend/byte_steps.h"
 #include "engine/backend/cuda/kernels.h"
 
 #ifdef __cplusplus
@@ -40,6 +41,12 @@ struct hrf_k_attention {
 };
 
 cudaError_t hrf_k_attend(const struct hrf_k_attention *attention, cudaStream_t stream);
+
+/* Of S8 or U8 arrays, in integers: scores, weights and results are rounded as `steps` (on the
+ * device) says, so that the bytes are those of every other device. The arrays' scales, `scale`,
+ * `causal`, masks and states have no meaning here. */
+cudaError_t hrf_k_attend_bytes(const struct hrf_k_attention *attention,
+                               const struct hrf_attention_steps *steps, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

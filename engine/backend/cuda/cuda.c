@@ -116,6 +116,15 @@ static bool is_uploaded(const struct hrf_spec *spec, int32_t i)
             spec->inputs[i].dtype == HRF_U8);
 }
 
+/* Make the tables of kernels that have some. */
+static enum hrf_status (*const prepares[HRF_N_OPS])(struct hrf_cuda_kernel *,
+                                                    struct hrf_error *) = {
+    [HRF_OP_BATCH_NORM] = hrf_cuda_prepare_batch_norm,
+    [HRF_OP_RESIZE] = hrf_cuda_prepare_resize,
+    [HRF_OP_GATHER] = hrf_cuda_prepare_gather,
+    [HRF_OP_BYTE_ATTENTION] = hrf_cuda_prepare_byte_attention,
+};
+
 /* What the kernel reads at run time; indices and the like are read while compiling. */
 static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
 {
@@ -130,16 +139,7 @@ static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct h
                                 &kernel->constants[i], err));
         kernel->constant_bytes += n_bytes;
     }
-    switch (spec->op) {
-    case HRF_OP_BATCH_NORM:
-        return hrf_cuda_prepare_batch_norm(kernel, err);
-    case HRF_OP_RESIZE:
-        return hrf_cuda_prepare_resize(kernel, err);
-    case HRF_OP_GATHER:
-        return hrf_cuda_prepare_gather(kernel, err);
-    default:
-        return HRF_OK;
-    }
+    return prepares[spec->op] != NULL ? prepares[spec->op](kernel, err) : HRF_OK;
 }
 
 static hrf_cuda_launch *find_launch(enum hrf_op op)
@@ -252,9 +252,16 @@ static const char *pad_misfit(const struct hrf_graph *graph, const struct hrf_no
     return node->attributes.pad.mode == HRF_PAD_CONSTANT ? NULL : "it pads by numbers of the image";
 }
 
+static const char *byte_attention_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    (void)graph;
+    return node->attributes.attention.causal ? "it is causal" : NULL;
+}
+
 static bool has_launch(enum hrf_op op)
 {
-    return op != HRF_OP_GEMM && op != HRF_OP_PAD && find_launch(op) != NULL;
+    return op != HRF_OP_GEMM && op != HRF_OP_PAD && op != HRF_OP_BYTE_ATTENTION &&
+           find_launch(op) != NULL;
 }
 
 #define ROW &(const struct hrf_kernel_row)
@@ -276,6 +283,10 @@ static const struct hrf_kernel_row *const rows[] = {
          .compile = compile_conv },
     ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_GEMM), .misfit = gemm_misfit, .compile = compile },
     ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_PAD), .misfit = pad_misfit, .compile = compile },
+    ROW{ .name = "cuda",
+         HRF_ROW_OPS(HRF_OP_BYTE_ATTENTION),
+         .misfit = byte_attention_misfit,
+         .compile = compile },
     ROW{ .name = "cuda", .is_op = has_launch, .compile = compile },
     NULL,
 };

@@ -70,7 +70,8 @@ struct hrf_cuda_kernel {
     struct hrf_spec *spec;
     hrf_cuda_launch *launch;
     void **constants; /* [n_inputs]: device copies of the spec's constants; NULL elsewhere */
-    /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns, GATHER's rows. */
+    /* On the device: BATCH_NORM's factors and shifts, RESIZE's rows and columns, GATHER's rows,
+     * BYTE_ATTENTION's steps. */
     void *tables[2];
     size_t constant_bytes;
     struct hrf_product_plan *product;       /* in the place of `launch` */
@@ -119,6 +120,7 @@ hrf_cuda_launch hrf_cuda_launch_performer;
 
 /* ATTENTION, ATTENTION_PART. */
 hrf_cuda_launch hrf_cuda_launch_attention;
+hrf_cuda_launch hrf_cuda_launch_byte_attention;
 /* Sets kernel->attention where cuDNN is to run it. */
 void hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel);
 HRF_CHECKED enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,
@@ -147,13 +149,19 @@ bool hrf_cuda_conv_rows(const struct hrf_kernel *kernel, struct hrf_cuda_rows *o
 HRF_CHECKED enum hrf_status hrf_cuda_conv_run_rounded(struct hrf_kernel *kernel,
                                                       const struct hrf_kernel_call *call,
                                                       struct hrf_error *err);
-/* The tables of a BATCH_NORM, of a RESIZE and of a GATHER of rows, uploaded. */
+/* Number i of the kernel's tables, uploaded. */
+HRF_CHECKED enum hrf_status hrf_cuda_upload_table(struct hrf_cuda_kernel *kernel, int i,
+                                                  const void *from, size_t n_bytes,
+                                                  struct hrf_error *err);
+/* The tables of a BATCH_NORM, of a RESIZE, of a GATHER of rows and of a BYTE_ATTENTION. */
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel,
                                                         struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel,
                                                     struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_gather(struct hrf_cuda_kernel *kernel,
                                                     struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_prepare_byte_attention(struct hrf_cuda_kernel *kernel,
+                                                            struct hrf_error *err);
 
 /* The kernel as that of a BATCH_NORM; NULL: it is another one. */
 const struct hrf_cuda_kernel *hrf_cuda_as_batch_norm(const struct hrf_kernel *kernel);

@@ -38,6 +38,14 @@ DEVICE float warp_most(float v)
 #define THREADS_HERE         BLOCK_THREADS
 #define OWN(t)               (t)
 #define BARRIER()            ((void)0)
+DEVICE void block_add(uint32_t *to, uint32_t v)
+{
+    *to += v;
+}
+DEVICE void block_raise(uint32_t *to, uint32_t v)
+{
+    *to = v > *to ? v : *to;
+}
 #define UNROLL(n)
 #define LAUNCH_BLOCKS(kernel, n, stream, ...) LAUNCH(kernel, n, stream, __VA_ARGS__)
 #else
@@ -88,6 +96,16 @@ static __device__ inline float warp_most(float v)
 #define THREADS_HERE                         1
 #define OWN(t)                               0
 #define BARRIER()                            __syncthreads()
+/* By threads of a block to its shared memory: sums and maxima of integers are the same in any
+ * order. */
+DEVICE void block_add(uint32_t *to, uint32_t v)
+{
+    (void)atomicAdd(to, v);
+}
+DEVICE void block_raise(uint32_t *to, uint32_t v)
+{
+    (void)atomicMax(to, v);
+}
 /* Of the loop that follows: registers are dear. */
 #define UNROLL_TEXT(text)                    _Pragma(#text)
 #define UNROLL(n)                            UNROLL_TEXT(unroll n)

@@ -125,10 +125,7 @@ enum hrf_status hrf_cuda_prepare_gather(struct hrf_cuda_kernel *kernel, struct h
     const size_t n_bytes = (size_t)hrf_shape_count(&rows->shape) * sizeof(int32_t);
     if (!kernel->spec->attributes.channels_last)
         return HRF_OK;
-    HRF_TRY(
-        hrf_cuda_upload(kernel->backend->device, rows->constant, n_bytes, &kernel->tables[0], err));
-    kernel->constant_bytes += n_bytes;
-    return HRF_OK;
+    return hrf_cuda_upload_table(kernel, 0, rows->constant, n_bytes, err);
 }
 
 /* One copy for each index: there are few (channels of an image). Rows, of which there are many, are

@@ -165,8 +165,8 @@ static bool is_in_steps(const struct hrf_spec *spec)
     return (x == HRF_S8 || x == HRF_U8) && (y == HRF_S8 || y == HRF_U8);
 }
 
-static enum hrf_status upload_table(struct hrf_cuda_kernel *kernel, int i, const void *from,
-                                    size_t n_bytes, struct hrf_error *err)
+enum hrf_status hrf_cuda_upload_table(struct hrf_cuda_kernel *kernel, int i, const void *from,
+                                      size_t n_bytes, struct hrf_error *err)
 {
     HRF_TRY(hrf_cuda_upload(kernel->backend->device, from, n_bytes, &kernel->tables[i], err));
     kernel->constant_bytes += n_bytes;
@@ -195,8 +195,8 @@ enum hrf_status hrf_cuda_prepare_batch_norm(struct hrf_cuda_kernel *kernel, stru
             factors[c] = hrf_arithmetic_short_factor(factors[c]);
         factors[channels + c] = (float)(((double)p[1][c] - (double)p[2][c] * s) / sy);
     }
-    HRF_TRY(upload_table(kernel, 0, factors, n_bytes, err));
-    return upload_table(kernel, 1, factors + channels, n_bytes, err);
+    HRF_TRY(hrf_cuda_upload_table(kernel, 0, factors, n_bytes, err));
+    return hrf_cuda_upload_table(kernel, 1, factors + channels, n_bytes, err);
 }
 
 static cudaError_t launch_batch_norm(const struct hrf_cuda_kernel *kernel,
@@ -363,7 +363,7 @@ enum hrf_status hrf_cuda_prepare_resize(struct hrf_cuda_kernel *kernel, struct h
         const size_t n = (size_t)spec->output.shape.dims[2 + axis];
         HRF_AUTO_FREE struct hrf_resize_tap *taps = hrf_alloc_array(n, sizeof *taps);
         hrf_resize_taps(spec, axis, taps);
-        HRF_TRY(upload_table(kernel, axis, taps, n * sizeof *taps, err));
+        HRF_TRY(hrf_cuda_upload_table(kernel, axis, taps, n * sizeof *taps, err));
     }
     return HRF_OK;
 }
@@ -470,7 +470,7 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
         [HRF_OP_SWIGLU] = launch_swiglu,
         [HRF_OP_ATTENTION] = hrf_cuda_launch_attention,
         [HRF_OP_TOKEN_ATTENTION] = hrf_cuda_launch_attention,
-        [HRF_OP_BYTE_ATTENTION] = hrf_cuda_launch_attention,
+        [HRF_OP_BYTE_ATTENTION] = hrf_cuda_launch_byte_attention,
         [HRF_OP_ATTENTION_PART] = hrf_cuda_launch_attention,
         [HRF_OP_RESIZE] = launch_resize,
         [HRF_OP_MAX_POOL] = launch_pool,

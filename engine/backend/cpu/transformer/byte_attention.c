@@ -3,8 +3,6 @@
 
 #include "engine/backend/cpu/cpu_private.h"
 
-#include <math.h>
-
 /* Describes how bytes of x become unsigned, or signed. */
 static struct hrf_byte_matrix matrix_of(const struct hrf_operand *x, bool is_signed)
 {
@@ -14,38 +12,14 @@ static struct hrf_byte_matrix matrix_of(const struct hrf_operand *x, bool is_sig
                                      .zero = x->quantization.zero_point + shift };
 }
 
-/* `lowest`: the value that the smallest element of the type becomes. */
-static struct hrf_byte_steps steps_of(enum hrf_dtype type, int32_t zero_point, double factor,
-                                      int32_t lowest)
-{
-    const int32_t min = (type == HRF_S8 ? -128 : 0) - zero_point;
-    return (struct hrf_byte_steps){
-        .factor = (float)factor, .low = (float)min, .high = (float)(min + 255), .zero = lowest - min
-    };
-}
-
 void *hrf_byte_attention_prepare(const struct hrf_spec *spec)
 {
-    const struct hrf_attributes *t = &spec->attributes;
-    const struct hrf_operand *x = spec->inputs, *y = &spec->output;
+    const struct hrf_operand *x = spec->inputs;
     struct hrf_byte_attention *a = hrf_calloc(1, sizeof *a);
-    const double scores = (double)x[HRF_ATTENTION_Q].quantization.scale *
-                          (double)x[HRF_ATTENTION_K].quantization.scale *
-                          (double)t->attention.scale;
-    const double values = (double)t->attention.weights.scale *
-                          (double)x[HRF_ATTENTION_V].quantization.scale;
     a->q = matrix_of(&x[HRF_ATTENTION_Q], false);
     a->k = matrix_of(&x[HRF_ATTENTION_K], true);
     a->v = matrix_of(&x[HRF_ATTENTION_V], true);
-    a->scores = steps_of(t->attention.scores.dtype, t->attention.scores.zero_point,
-                         scores / (double)t->attention.scores.scale, 0);
-    a->weights = steps_of(t->attention.weights.dtype, t->attention.weights.zero_point, 1, 0);
-    a->weight_scale = (double)t->attention.weights.scale;
-    a->output = steps_of(y->dtype, y->quantization.zero_point,
-                         values / (double)y->quantization.scale, y->dtype == HRF_S8 ? -128 : 0);
-    for (int i = 0; i < 256; i++)
-        a->exponentials[i] = (uint32_t)rint(exp(-i * (double)t->attention.scores.scale) *
-                                            HRF_BYTE_EXPONENTIAL);
+    a->steps = hrf_attention_steps_of(spec);
     return a;
 }
 

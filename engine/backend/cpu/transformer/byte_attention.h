@@ -8,6 +8,7 @@
 #ifndef HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_ATTENTION_H
 #define HRF_ENGINE_BACKEND_CPU_TRANSFORMER_BYTE_ATTENTION_H
 
+#include "engine/backend/byte_steps.h"
 #include "engine/backend/cpu/transformer/attention.h"
 
 enum { HRF_BYTE_QUERIES = 8 }; /* multiplied together */
@@ -18,25 +19,11 @@ struct hrf_byte_matrix {
     int32_t zero; /* zero point, once flipped */
 };
 
-/* How sums become bytes: clipped steps, rounded half to even, and the zero point. */
-struct hrf_byte_steps {
-    float factor, low, high;
-    int32_t zero;
-};
-
 /* The constants of a kernel. */
 struct hrf_byte_attention {
     struct hrf_byte_matrix q, k, v;
-    struct hrf_byte_steps scores;  /* its zero point counts from the lowest byte */
-    struct hrf_byte_steps weights; /* as unsigned bytes */
-    struct hrf_byte_steps output;
-    double weight_scale;
-    /* exp(-d) as integers, for scores d steps below the largest one. */
-    uint32_t exponentials[256];
+    struct hrf_attention_steps steps;
 };
-
-/* The integer that stands for 1 in exponentials: sums of HRF_ATTENTION_LONG of them fit 32 bits. */
-#define HRF_BYTE_EXPONENTIAL 0x1p19
 
 void *hrf_byte_attention_prepare(const struct hrf_spec *spec);
 extern const struct hrf_attention_form hrf_byte_attention_plain, hrf_byte_attention_avx2,

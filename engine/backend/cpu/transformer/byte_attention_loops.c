@@ -88,7 +88,7 @@ static void pack_values(struct hrf_attention_tile *t)
         }
     }
     for (int64_t c = 0; c < depth; c++)
-        terms[c] = a->weights.zero * ((int32_t)t->n_keys * a->v.zero - terms[c]);
+        terms[c] = a->steps.weights.zero * ((int32_t)t->n_keys * a->v.zero - terms[c]);
 }
 
 static void pack(struct hrf_attention_tile *t)
@@ -232,16 +232,17 @@ static void weigh_row(const struct hrf_attention_tile *t, int64_t query, int32_t
     uint32_t *exponentials = t->buffer[HRF_OF_KEYS], sum = 0;
     int32_t largest = 0;
     for (int64_t i = 0; i < t->n_keys; i++) {
-        scores[i] = round_to(&a->scores, (float)(scores[i] + terms[i] + term) * a->scores.factor);
+        scores[i] = round_to(&a->steps.scores,
+                             (float)(scores[i] + terms[i] + term) * a->steps.scores.factor);
         largest = scores[i] > largest ? scores[i] : largest;
     }
     for (int64_t i = 0; i < t->n_keys; i++) {
-        exponentials[i] = a->exponentials[largest - scores[i]];
+        exponentials[i] = a->steps.exponentials[largest - scores[i]];
         sum += exponentials[i];
     }
-    const float factor = (float)(1 / ((double)sum * a->weight_scale));
+    const float factor = (float)(1 / ((double)sum * a->steps.weight_scale));
     for (int64_t i = 0; i < t->n_keys; i++)
-        weights[i] = (uint8_t)round_to(&a->weights, (float)(int32_t)exponentials[i] * factor);
+        weights[i] = (uint8_t)round_to(&a->steps.weights, (float)(int32_t)exponentials[i] * factor);
 }
 
 static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
@@ -266,8 +267,8 @@ static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int6
     for (int64_t i = 0; i < t->n; i++, weights += keys, sums += t->of->score_row, to += y_row) {
         const int32_t term = -a->v.zero * sum_row(weights, t->n_keys);
         for (int64_t c = 0; c < t->of->view.of[HRF_HEAD_V].columns; c++)
-            to[c] = (uint8_t)round_to(&a->output,
-                                      (float)(sums[c] + terms[c] + term) * a->output.factor);
+            to[c] = (uint8_t)round_to(&a->steps.output,
+                                      (float)(sums[c] + terms[c] + term) * a->steps.output.factor);
     }
 }
 
