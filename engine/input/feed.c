@@ -87,8 +87,8 @@ enum hrf_status hrf_feed_check_tiles(struct hrf_slide *slide, const struct hrf_t
                                      const struct hrf_tile_batch *tiles, struct hrf_error *err)
 {
     for (int32_t i = 0; i < tiles->n_tiles; i++)
-        HRF_TRY(hrf_level_tile_check(slide, plan->read_level, tiles->places[i][0],
-                                     tiles->places[i][1], err));
+        HRF_TRY(hrf_level_tile_check(slide, plan->read_level, tiles->positions[i][0],
+                                     tiles->positions[i][1], err));
     return HRF_OK;
 }
 
@@ -157,10 +157,10 @@ static int64_t n_positions(const struct hrf_feed *feed, const struct slot *slot)
 
 /* Finds the patch at a position of a batch in the visiting order, and tells the slide that it will
  * not be read again. */
-static const struct hrf_patch *patch_at(const struct hrf_feed *feed, int64_t batch, int64_t place)
+static const struct hrf_patch *patch_at(const struct hrf_feed *feed, int64_t batch, int64_t index)
 {
-    const int64_t index = feed->order[batch * feed->config.batch + place];
-    return &feed->config.plan->patches[feed->config.first_patch + index];
+    const int64_t patch = feed->order[batch * feed->config.batch + index];
+    return &feed->config.plan->patches[feed->config.first_patch + patch];
 }
 
 static void patch_done(const struct hrf_feed *feed, const struct hrf_patch_reader *reader,
@@ -229,13 +229,13 @@ static int64_t image_numbers(const struct hrf_feed *feed)
     return feed->config.n_rows * feed->side * 3;
 }
 
-/* The place of a patch in a slot. */
-static uint8_t *place_of(const struct hrf_feed *feed, const struct slot *slot, int32_t form,
-                         int64_t place)
+/* The image of patch `index` of a slot, in one form. */
+static uint8_t *image_at(const struct hrf_feed *feed, const struct slot *slot, int32_t form,
+                         int64_t index)
 {
     const size_t n = (size_t)image_numbers(feed);
     return (uint8_t *)slot->pixels[form] +
-           (size_t)place * n * hrf_feed_form_bytes(&feed->config.forms[form]);
+           (size_t)index * n * hrf_feed_form_bytes(&feed->config.forms[form]);
 }
 
 /* The state of one reader thread. */
@@ -243,7 +243,7 @@ struct reader {
     const struct hrf_feed *feed;
     struct hrf_patch_reader *patches;
     struct hrf_level_check *check;       /* NULL: the slide has no other level to compare with */
-    uint8_t *places[HRF_FEED_MAX_FORMS]; /* of the patch that is being read */
+    uint8_t *images[HRF_FEED_MAX_FORMS]; /* of the patch that is being read */
     unsigned char *jittered;             /* a row; NULL: no form is stained otherwise */
     struct hrf_image_resizer *resizer;   /* NULL: patches go in as they are */
     int64_t decode_ns, prepare_ns;       /* not yet added to the times of the feed */
@@ -257,7 +257,7 @@ static void put_form(const struct reader *reader, int32_t form, int64_t row, int
     const int64_t numbers = feed->side * 3;
     const size_t begin = (size_t)(row * numbers) * hrf_feed_form_bytes(&feed->config.forms[form]);
     hrf_pixel_writer_put(&feed->writers[form], rgb, stride, n, numbers,
-                         reader->places[form] + begin);
+                         reader->images[form] + begin);
 }
 
 /* Writes n rows of the image to the batch, in every form. */
@@ -317,10 +317,10 @@ static enum hrf_status fill_claim(struct hrf_feed *feed, struct reader *reader,
                                   const struct claim *claim, struct hrf_error *err)
 {
     for (int64_t i = 0; i < claim->n; i++) {
-        const int64_t place = claim->first + i;
-        const struct hrf_patch *patch = patch_at(feed, claim->batch, place);
+        const int64_t index = claim->first + i;
+        const struct hrf_patch *patch = patch_at(feed, claim->batch, index);
         for (int32_t f = 0; f < feed->config.n_forms; f++)
-            reader->places[f] = place_of(feed, claim->slot, f, place);
+            reader->images[f] = image_at(feed, claim->slot, f, index);
         HRF_TRY(read_patch(feed, reader, patch, err));
         patch_done(feed, reader->patches, patch);
     }
@@ -335,7 +335,7 @@ static enum hrf_status fill_tiles(struct hrf_feed *feed, struct reader *reader,
     struct hrf_tile_batch *tiles = claim->slot->tiles;
     for (int64_t i = claim->first; i < claim->first + claim->n; i++) {
         if (i == 0) {
-            reader->places[0] = tiles->witness;
+            reader->images[0] = tiles->witness;
             HRF_TRY(read_patch(feed, reader, patch_at(feed, claim->batch, 0), err));
             continue;
         }
@@ -633,8 +633,8 @@ static void clear_rest(const struct hrf_feed *feed, const struct slot *slot)
 {
     const int64_t n = batch_size(feed, slot->number);
     for (int32_t f = 0; f < feed->config.n_forms && slot->tiles == NULL; f++)
-        memset(place_of(feed, slot, f, n), 0,
-               (size_t)(place_of(feed, slot, f, feed->config.batch) - place_of(feed, slot, f, n)));
+        memset(image_at(feed, slot, f, n), 0,
+               (size_t)(image_at(feed, slot, f, feed->config.batch) - image_at(feed, slot, f, n)));
 }
 
 /* Called with the lock. */

@@ -17,9 +17,9 @@ static size_t align(size_t n, size_t to)
 struct listing {
     struct hrf_tile_batch *batch;
     int32_t image;
-    size_t stream_bytes;    /* bytes of the streams so far */
-    unsigned char *streams; /* NULL: the parts are only counted */
-    int32_t (*places)[2];   /* [room] */
+    size_t stream_bytes;     /* bytes of the streams so far */
+    unsigned char *streams;  /* NULL: the parts are only counted */
+    int32_t (*positions)[2]; /* [room] */
     int32_t room;
 };
 
@@ -28,7 +28,8 @@ struct listing {
 static int32_t find_tile(const struct listing *listing, const struct hrf_tile_part *part)
 {
     int32_t i = listing->batch->n_tiles - 1;
-    while (i >= 0 && (listing->places[i][0] != part->column || listing->places[i][1] != part->row))
+    while (i >= 0 &&
+           (listing->positions[i][0] != part->column || listing->positions[i][1] != part->row))
         i--;
     return i;
 }
@@ -43,13 +44,13 @@ static enum hrf_status take_part(void *context, const struct hrf_tile_part *part
     if (tile < 0) {
         if (batch->n_tiles == listing->room) { /* the list grows only while the parts are counted */
             const int32_t room = 2 * listing->room + 64;
-            listing->places = hrf_realloc_array(listing->places, (size_t)room,
-                                                sizeof *listing->places);
+            listing->positions = hrf_realloc_array(listing->positions, (size_t)room,
+                                                   sizeof *listing->positions);
             listing->room = room;
         }
         tile = batch->n_tiles++;
-        listing->places[tile][0] = (int32_t)part->column;
-        listing->places[tile][1] = (int32_t)part->row;
+        listing->positions[tile][0] = (int32_t)part->column;
+        listing->positions[tile][1] = (int32_t)part->row;
         if (listing->streams != NULL)
             batch->streams[tile] = listing->streams + listing->stream_bytes;
         listing->stream_bytes += align(part->n_bytes, STREAM_ALIGNMENT);
@@ -84,22 +85,22 @@ static enum hrf_status list(const struct hrf_tile_batches *b, int64_t number,
 }
 
 /* The offsets at which the parts of a block begin. */
-struct places {
-    size_t streams_of, lengths, places, cuts, witness, streams, end;
+struct block_layout {
+    size_t streams_of, lengths, positions, cuts, witness, streams, end;
 };
 
-static struct places places_of(const struct hrf_tile_batches *b)
+static struct block_layout layout_of(const struct hrf_tile_batches *b)
 {
     const size_t tiles = (size_t)b->max_tiles, cuts = (size_t)b->max_cuts;
-    struct places p;
-    p.streams_of = align(sizeof(struct hrf_tile_batch), BLOCK_ALIGNMENT);
-    p.lengths = align(p.streams_of + tiles * sizeof(void *), BLOCK_ALIGNMENT);
-    p.places = align(p.lengths + tiles * sizeof(size_t), BLOCK_ALIGNMENT);
-    p.cuts = align(p.places + tiles * 2 * sizeof(int32_t), BLOCK_ALIGNMENT);
-    p.witness = align(p.cuts + cuts * sizeof(struct hrf_tile_cut), BLOCK_ALIGNMENT);
-    p.streams = align(p.witness + (size_t)b->n_rows * (size_t)b->side * 3, BLOCK_ALIGNMENT);
-    p.end = p.streams + b->stream_bytes;
-    return p;
+    struct block_layout l;
+    l.streams_of = align(sizeof(struct hrf_tile_batch), BLOCK_ALIGNMENT);
+    l.lengths = align(l.streams_of + tiles * sizeof(void *), BLOCK_ALIGNMENT);
+    l.positions = align(l.lengths + tiles * sizeof(size_t), BLOCK_ALIGNMENT);
+    l.cuts = align(l.positions + tiles * 2 * sizeof(int32_t), BLOCK_ALIGNMENT);
+    l.witness = align(l.cuts + cuts * sizeof(struct hrf_tile_cut), BLOCK_ALIGNMENT);
+    l.streams = align(l.witness + (size_t)b->n_rows * (size_t)b->side * 3, BLOCK_ALIGNMENT);
+    l.end = l.streams + b->stream_bytes;
+    return l;
 }
 
 /* Rounds to one of few sizes of blocks, because memory that a device reads is kept for the next
@@ -128,16 +129,16 @@ enum hrf_status hrf_tile_batches_init(struct hrf_tile_batches *b, struct hrf_err
         b->stream_bytes = listing.stream_bytes > b->stream_bytes ? listing.stream_bytes
                                                                  : b->stream_bytes;
     }
-    hrf_free(listing.places);
+    hrf_free(listing.positions);
     HRF_TRY(status);
-    b->block_bytes = round_up(places_of(b).end);
+    b->block_bytes = round_up(layout_of(b).end);
     return HRF_OK;
 }
 
 struct hrf_tile_batch *hrf_tile_batches_open(const struct hrf_tile_batches *b, int64_t number,
                                              void *block)
 {
-    const struct places p = places_of(b);
+    const struct block_layout l = layout_of(b);
     unsigned char *at = block;
     struct hrf_tile_batch *batch = block;
     int64_t width, height;
@@ -151,14 +152,15 @@ struct hrf_tile_batch *hrf_tile_batches_open(const struct hrf_tile_batches *b, i
                                                                  hrf_patch_reader_level(b->reader)),
                                       .most_tiles = b->max_tiles,
                                       .most_cuts = b->max_cuts,
-                                      .streams = (void *)(at + p.streams_of),
-                                      .lengths = (void *)(at + p.lengths),
-                                      .places = (void *)(at + p.places),
-                                      .cuts = (void *)(at + p.cuts),
-                                      .witness = at + p.witness };
-    struct listing listing = {
-        .batch = batch, .streams = at + p.streams, .places = batch->places, .room = b->max_tiles
-    };
+                                      .streams = (void *)(at + l.streams_of),
+                                      .lengths = (void *)(at + l.lengths),
+                                      .positions = (void *)(at + l.positions),
+                                      .cuts = (void *)(at + l.cuts),
+                                      .witness = at + l.witness };
+    struct listing listing = { .batch = batch,
+                               .streams = at + l.streams,
+                               .positions = batch->positions,
+                               .room = b->max_tiles };
     const enum hrf_status status = list(b, number, &listing, NULL);
     assert(status == HRF_OK &&
            batch->n_cuts <= b->max_cuts); /* hrf_tile_batches_init() has counted them */
@@ -170,7 +172,7 @@ enum hrf_status hrf_tile_batches_read(const struct hrf_tile_batches *b,
                                       struct hrf_tile_batch *batch, int32_t i,
                                       struct hrf_error *err)
 {
-    return hrf_level_tile_stream(b->slide, hrf_patch_reader_level(b->reader), batch->places[i][0],
-                                 batch->places[i][1], (unsigned char *)(uintptr_t)batch->streams[i],
-                                 &batch->lengths[i], err);
+    return hrf_level_tile_stream(
+        b->slide, hrf_patch_reader_level(b->reader), batch->positions[i][0], batch->positions[i][1],
+        (unsigned char *)(uintptr_t)batch->streams[i], &batch->lengths[i], err);
 }

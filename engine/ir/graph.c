@@ -358,23 +358,23 @@ void hrf_graph_place_nodes(struct hrf_graph *graph)
 {
     const int32_t n = graph->n_nodes;
     struct hrf_node *placed = hrf_alloc_array((size_t)n, sizeof *placed);
-    /* place[i] is first the number of nodes to insert before node i, later the position of the next
-     * of these. Node i follows them. */
-    HRF_AUTO_FREE int32_t *place = hrf_calloc((size_t)n + 1, sizeof *place);
+    /* position[i] is first the number of nodes to insert before node i, later the position of the
+     * next of these. Node i follows them. */
+    HRF_AUTO_FREE int32_t *position = hrf_calloc((size_t)n + 1, sizeof *position);
     for (int32_t i = 0; i < n; i++)
         if (graph->nodes[i].before >= 0)
-            place[graph->nodes[i].before]++;
+            position[graph->nodes[i].before]++;
     for (int32_t i = 0, next = 0; i < n; i++) {
-        const int32_t count = place[i];
-        place[i] = next;
+        const int32_t count = position[i];
+        position[i] = next;
         next += count + (graph->nodes[i].before < 0);
     }
     for (int32_t i = 0; i < n; i++)
         if (graph->nodes[i].before >= 0)
-            placed[place[graph->nodes[i].before]++] = graph->nodes[i];
+            placed[position[graph->nodes[i].before]++] = graph->nodes[i];
     for (int32_t i = 0; i < n; i++)
         if (graph->nodes[i].before < 0)
-            placed[place[i]] = graph->nodes[i];
+            placed[position[i]] = graph->nodes[i];
     for (int32_t i = 0; i < n; i++) {
         placed[i].before = -1;
         for (int32_t k = 0; k < placed[i].n_outputs; k++)

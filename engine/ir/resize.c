@@ -52,7 +52,7 @@ static double cubic(double a, double x)
     return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-static void place(struct hrf_resize_tap *tap, int i, double at, double weight, int64_t n_in)
+static void put_tap(struct hrf_resize_tap *tap, int i, double at, double weight, int64_t n_in)
 {
     tap->index[i] = at < 0 ? 0 : at > (double)(n_in - 1) ? n_in - 1 : (int64_t)at;
     tap->weight[i] = weight;
@@ -65,7 +65,7 @@ static struct hrf_resize_tap cubic_tap(const struct hrf_resize *r, double origin
     for (int i = 0; i < HRF_RESIZE_TAPS; i++) {
         const double at = floor(origin) - 1 + i;
         const bool counts = !r->exclude_outside || (at >= 0 && at <= (double)(n_in - 1));
-        place(&tap, i, at, counts ? cubic((double)r->cubic_a, origin - at) : 0, n_in);
+        put_tap(&tap, i, at, counts ? cubic((double)r->cubic_a, origin - at) : 0, n_in);
         sum += tap.weight[i];
     }
     for (int i = 0; i < HRF_RESIZE_TAPS && r->exclude_outside; i++)
@@ -80,11 +80,11 @@ static struct hrf_resize_tap tap_of(const struct hrf_resize *r, double origin, i
     if (r->mode == HRF_RESIZE_CUBIC)
         return cubic_tap(r, origin, n_in);
     if (r->mode == HRF_RESIZE_NEAREST) {
-        place(&tap, 0, nearest(r->rounding, origin), 1, n_in);
+        put_tap(&tap, 0, nearest(r->rounding, origin), 1, n_in);
         return tap;
     }
-    place(&tap, 0, low, 1 - (origin - low), n_in);
-    place(&tap, 1, low + 1, origin - low, n_in);
+    put_tap(&tap, 0, low, 1 - (origin - low), n_in);
+    put_tap(&tap, 1, low + 1, origin - low, n_in);
     return tap;
 }
 

@@ -27,7 +27,7 @@ struct hrf_tile_batch {
     /* [n_tiles]: JPEGs with all their tables. */
     const unsigned char **streams;
     size_t *lengths;
-    int32_t (*places)[2]; /* column and row in the slide */
+    int32_t (*positions)[2]; /* column and row of the tile in the level */
     struct hrf_tile_cut *cuts;
     /* The first image as the processor decodes it, [n_rows][side][3], for comparison. */
     unsigned char *witness;

@@ -37,10 +37,10 @@ struct hrf_gpu_meter {
 };
 
 /* A symbol as a function pointer: POSIX has no other way. */
-static bool find(void *library, const char *name, void *place)
+static bool find(void *library, const char *name, void *out)
 {
     void *symbol = dlsym(library, name);
-    memcpy(place, &symbol, sizeof symbol);
+    memcpy(out, &symbol, sizeof symbol);
     return symbol != NULL;
 }
 

@@ -16,7 +16,7 @@ struct term {
     char letters[MAX_LETTERS + 1];
 };
 
-static int32_t place(const char *letters, char letter)
+static int32_t index_of(const char *letters, char letter)
 {
     const char *at = letter != '\0' ? strchr(letters, letter) : NULL;
     return at != NULL ? (int32_t)(at - letters) : -1;
@@ -47,7 +47,7 @@ static enum hrf_status read_equation(struct hrf_onnx_conversion *c, struct term 
             after = true;
             n = 0;
             i++;
-        } else if (is_letter && n < MAX_LETTERS && place(to, letter) < 0) {
+        } else if (is_letter && n < MAX_LETTERS && index_of(to, letter) < 0) {
             to[n++] = letter;
         } else {
             after = false;
@@ -69,7 +69,7 @@ static void pick(const char *from, const char *in, bool are_in, const char *also
 {
     size_t n = 0;
     for (; *from != '\0'; from++)
-        if ((place(in, *from) >= 0) == are_in && (place(also, *from) >= 0) == are_also)
+        if ((index_of(in, *from) >= 0) == are_in && (index_of(also, *from) >= 0) == are_also)
             out[n++] = *from;
     out[n] = '\0';
 }
@@ -83,7 +83,7 @@ static enum hrf_status transpose(struct hrf_onnx_conversion *c, const char *from
         return HRF_OK;
     a.n_axes = (int32_t)strlen(to);
     for (int32_t i = 0; i < a.n_axes; i++)
-        a.axes[i] = place(from, to[i]);
+        a.axes[i] = index_of(from, to[i]);
     return hrf_onnx_put(c, HRF_OP_TRANSPOSE, &value, 1, &a, out);
 }
 
@@ -95,7 +95,7 @@ static enum hrf_status sum_others(struct hrf_onnx_conversion *c, char letters[MA
     char kept[MAX_LETTERS + 1];
     size_t n = 0;
     for (int32_t i = 0; letters[i] != '\0'; i++)
-        if (place(other, letters[i]) < 0 && place(result, letters[i]) < 0)
+        if (index_of(other, letters[i]) < 0 && index_of(result, letters[i]) < 0)
             a.axes[a.n_axes++] = i;
         else
             kept[n++] = letters[i];
@@ -115,7 +115,7 @@ static enum hrf_status sizes_of(struct hrf_onnx_conversion *c, int32_t value, co
     int32_t pair[2];
     const int32_t n = (int32_t)strlen(of);
     for (int32_t i = 0; i < n; i++)
-        at[i] = place(letters, of[i]);
+        at[i] = index_of(letters, of[i]);
     HRF_TRY(hrf_onnx_put(c, HRF_OP_SHAPE, &value, 1, &a, &pair[0]));
     HRF_TRY(hrf_onnx_put_integers(c, at, n, &pair[1]));
     return hrf_onnx_put(c, HRF_OP_GATHER, pair, 2, &a, out);
@@ -205,7 +205,7 @@ enum hrf_status hrf_onnx_convert_einsum(struct hrf_onnx_conversion *c)
         return hrf_onnx_refuse(c, HRF_E_USER,
                                "the equation's result has a letter that no input has");
     for (const char *letter = result.letters; *letter != '\0'; letter++)
-        if (place(terms[0].letters, *letter) < 0)
+        if (index_of(terms[0].letters, *letter) < 0)
             return hrf_onnx_refuse(c, HRF_E_USER,
                                    "the equation's result has a letter that no input has");
     HRF_TRY(transpose(c, terms[0].letters, result.letters, value, &value));

@@ -25,7 +25,7 @@ void hrf_onnx_external_release(struct hrf_onnx_external *external)
 }
 
 /* Where a tensor's data is, as the model says. */
-struct place {
+struct extent {
     const char *location;
     int64_t offset, length; /* length -1: not given */
 };
@@ -45,10 +45,10 @@ static enum hrf_status read_number(const char *text, const char *what, const cha
     return HRF_OK;
 }
 
-static enum hrf_status read_place(const Onnx__TensorProto *tensor, const char *name,
-                                  struct place *out, struct hrf_error *err)
+static enum hrf_status read_extent(const Onnx__TensorProto *tensor, const char *name,
+                                   struct extent *out, struct hrf_error *err)
 {
-    *out = (struct place){ .location = NULL, .length = -1 };
+    *out = (struct extent){ .location = NULL, .length = -1 };
     for (size_t i = 0; i < tensor->n_external_data; i++) {
         const char *key = hrf_onnx_text(tensor->external_data[i]->key);
         const char *value = hrf_onnx_text(tensor->external_data[i]->value);
@@ -120,7 +120,7 @@ static enum hrf_status open_file(struct hrf_onnx_external *external, const char 
 }
 
 static enum hrf_status find(struct hrf_onnx_external *external, const Onnx__TensorProto *tensor,
-                            const char *name, size_t n_bytes, struct place *place,
+                            const char *name, size_t n_bytes, struct extent *extent,
                             struct hrf_error *err)
 {
     if (external->folder == NULL)
@@ -129,15 +129,15 @@ static enum hrf_status find(struct hrf_onnx_external *external, const Onnx__Tens
                              "no folder to look for it in: save the model as one file "
                              "(torch.onnx.export: external_data=False)",
                              name);
-    HRF_TRY(read_place(tensor, name, place, err));
-    HRF_TRY(open_file(external, place->location, name, err));
-    const int64_t rest = external->file_bytes - place->offset;
-    const int64_t have = place->length >= 0 ? place->length : rest;
+    HRF_TRY(read_extent(tensor, name, extent, err));
+    HRF_TRY(open_file(external, extent->location, name, err));
+    const int64_t rest = external->file_bytes - extent->offset;
+    const int64_t have = extent->length >= 0 ? extent->length : rest;
     if (rest < 0 || have > rest || (uint64_t)have != n_bytes)
         return hrf_error_set(err, HRF_E_USER,
                              "tensor '%s' needs %zu bytes; the model puts %" PRId64
                              " bytes from %" PRId64 " of '%s' there, which has %" PRId64,
-                             name, n_bytes, have, place->offset, place->location,
+                             name, n_bytes, have, extent->offset, extent->location,
                              external->file_bytes);
     return HRF_OK;
 }
@@ -146,8 +146,8 @@ enum hrf_status hrf_onnx_external_check(struct hrf_onnx_external *external,
                                         const Onnx__TensorProto *tensor, const char *name,
                                         size_t n_bytes, struct hrf_error *err)
 {
-    struct place place;
-    HRF_TRY(find(external, tensor, name, n_bytes, &place, err));
+    struct extent extent;
+    HRF_TRY(find(external, tensor, name, n_bytes, &extent, err));
     if (n_bytes > (uint64_t)(external->max_bytes - external->read_bytes))
         return hrf_error_set(err, HRF_E_USER,
                              "tensor '%s': the weights up to it take more than the %" PRId64
@@ -161,19 +161,19 @@ enum hrf_status hrf_onnx_external_read(struct hrf_onnx_external *external,
                                        const Onnx__TensorProto *tensor, const char *name, void *out,
                                        size_t n_bytes, struct hrf_error *err)
 {
-    struct place place;
-    HRF_TRY(find(external, tensor, name, n_bytes, &place, err));
+    struct extent extent;
+    HRF_TRY(find(external, tensor, name, n_bytes, &extent, err));
     for (size_t done = 0; done < n_bytes;) {
         const ssize_t n = pread(external->fd, (char *)out + done, n_bytes - done,
-                                (off_t)(place.offset + (int64_t)done));
+                                (off_t)(extent.offset + (int64_t)done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return hrf_error_set_errno(err, errno, "tensor '%s': '%s' cannot be read", name,
-                                       place.location);
+                                       extent.location);
         if (n == 0)
             return hrf_error_set(err, HRF_E_EXTERNAL, "tensor '%s': '%s' became shorter", name,
-                                 place.location);
+                                 extent.location);
         done += (size_t)n;
     }
     if (external->hash != NULL)

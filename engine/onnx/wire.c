@@ -16,8 +16,9 @@
  * reader, which recurse, far from the end of the stack. */
 enum { MAX_DEPTH = 64 };
 
-/* Raw data of fewer bytes stay in the message, but those of as many as a place in the file has. */
-enum { FEWEST_BYTES = 64, PLACE_BYTES = 16, RAW_DATA = 9 };
+/* Raw data of fewer bytes stay in the message, but those of as many as a range of the file takes.
+ */
+enum { FEWEST_BYTES = 64, RANGE_BYTES = 16, RAW_DATA = 9 };
 
 struct walk {
     struct hrf_onnx_source *source;
@@ -95,11 +96,11 @@ static enum hrf_status walk_field(struct walk *w, const ProtobufCMessageDescript
         return HRF_OK;
     }
     if (descriptor == &onnx__tensor_proto__descriptor && number == RAW_DATA &&
-        (n >= FEWEST_BYTES || n == PLACE_BYTES)) {
-        const uint64_t place[2] = { w->at, n };
-        _Static_assert(sizeof place == PLACE_BYTES, "a place has as many bytes");
-        put_length(w, length_at, begin, PLACE_BYTES);
-        hrf_strbuf_add(w->copy, place, sizeof place);
+        (n >= FEWEST_BYTES || n == RANGE_BYTES)) {
+        const uint64_t range[2] = { w->at, n };
+        _Static_assert(sizeof range == RANGE_BYTES, "a range has as many bytes");
+        put_length(w, length_at, begin, RANGE_BYTES);
+        hrf_strbuf_add(w->copy, range, sizeof range);
         w->at += n;
         return HRF_OK;
     }
@@ -140,13 +141,13 @@ static enum hrf_status walk_message(struct walk *w, const ProtobufCMessageDescri
 
 bool hrf_onnx_raw(const ProtobufCBinaryData *data, uint64_t *at, uint64_t *n_bytes)
 {
-    uint64_t place[2];
+    uint64_t range[2];
     *n_bytes = data->len;
-    if (data->len != PLACE_BYTES)
+    if (data->len != RANGE_BYTES)
         return false;
-    memcpy(place, data->data, sizeof place);
-    *at = place[0];
-    *n_bytes = place[1];
+    memcpy(range, data->data, sizeof range);
+    *at = range[0];
+    *n_bytes = range[1];
     return true;
 }
 

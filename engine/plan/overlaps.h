@@ -1,6 +1,6 @@
 /* overlaps.h - checks that no two buffers of a plan share memory while both are held.
  *
- * Private to the plan. The check does not depend on how place.c found the offsets. It takes n log n
+ * Private to the plan. The check does not depend on how arena.c found the offsets. It takes n log n
  * time in the number of buffers.
  */
 #ifndef HRF_ENGINE_PLAN_OVERLAPS_H

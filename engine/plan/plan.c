@@ -3,8 +3,8 @@
 #include "engine/plan/plan.h"
 
 #include "engine/ir/op.h"
+#include "engine/plan/arena.h"
 #include "engine/plan/joins.h"
-#include "engine/plan/place.h"
 
 void hrf_plan_destroy(struct hrf_plan *plan)
 {

@@ -342,7 +342,7 @@ enum hrf_status hrf_engine_sign_calibration(struct hrf_calibration *calibration,
     HRF_TRY(hrf_graph_hash(graph, hash, err));
     hrf_clock_iso8601(hrf_clock_wall_ms(), created);
     const struct {
-        char **place;
+        char **member;
         const char *text;
     } texts[] = { { &calibration->key, hash },
                   { &calibration->graph, hash },
@@ -350,7 +350,7 @@ enum hrf_status hrf_engine_sign_calibration(struct hrf_calibration *calibration,
                   { &calibration->engine, HRF_VERSION },
                   { &calibration->created, created } };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (*texts[i].place == NULL)
-            *texts[i].place = hrf_strdup(texts[i].text);
+        if (*texts[i].member == NULL)
+            *texts[i].member = hrf_strdup(texts[i].text);
     return HRF_OK;
 }

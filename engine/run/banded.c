@@ -248,7 +248,7 @@ static bool is_constant(const float *x, int64_t n_pixels, int64_t channels)
 }
 
 /* Copies a band's part of a crossing value to the tail's input. */
-static void place(const struct hrf_banded *b, int32_t crossing, int32_t band, const void *part)
+static void copy_band(const struct hrf_banded *b, int32_t crossing, int32_t band, const void *part)
 {
     const struct hrf_crossing *x = &b->halves.crossings[crossing];
     const struct hrf_value *v = &b->halves.head->values[x->in_head];
@@ -292,8 +292,8 @@ static void place_all(const struct hrf_banded *b, int32_t band, const unsigned c
                                                       band);
         if (hrf_box_is_empty(box))
             continue;
-        place(b, i, band,
-              kept != NULL ? (const void *)kept : hrf_session_output(kind->session, at));
+        copy_band(b, i, band,
+                  kept != NULL ? (const void *)kept : hrf_session_output(kind->session, at));
         kept = kept != NULL ? kept + part_bytes(b, i, band) : NULL;
         at++;
     }

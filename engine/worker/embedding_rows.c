@@ -81,10 +81,10 @@ void hrf_embedding_rows_put(struct hrf_embedding_rows *rows, int64_t row, const 
 {
     const char *at = (const char *)values;
     size_t left = row_bytes(rows);
-    off_t place = (off_t)row * (off_t)left;
+    off_t offset = (off_t)row * (off_t)left;
     rows->sums[row] = 0;
     while (left > 0 && rows->err.status == HRF_OK) {
-        const ssize_t n = pwrite(rows->fd, at, left, place);
+        const ssize_t n = pwrite(rows->fd, at, left, offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
@@ -92,7 +92,7 @@ void hrf_embedding_rows_put(struct hrf_embedding_rows *rows, int64_t row, const 
             return;
         }
         at += n;
-        place += n;
+        offset += n;
         left -= (size_t)n;
     }
     if (rows->err.status == HRF_OK)
@@ -150,15 +150,15 @@ static enum hrf_status read_block(const struct hrf_embedding_rows *rows, int64_t
 {
     char *at = (char *)values;
     size_t left = (size_t)n * row_bytes(rows);
-    off_t place = (off_t)first * (off_t)row_bytes(rows);
+    off_t offset = (off_t)first * (off_t)row_bytes(rows);
     while (left > 0) {
-        const ssize_t got = pread(rows->fd, at, left, place);
+        const ssize_t got = pread(rows->fd, at, left, offset);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             return hrf_error_set_errno(err, got < 0 ? errno : EIO, "cannot read '%s'", rows->path);
         at += got;
-        place += got;
+        offset += got;
         left -= (size_t)got;
     }
     return HRF_OK;

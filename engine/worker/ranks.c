@@ -302,12 +302,12 @@ bool hrf_ranks_is_root(const struct hrf_ranks *ranks)
 
 bool hrf_ranks_is_first_on_node(const struct hrf_ranks *ranks)
 {
-    const char *place = getenv("SLURM_LOCALID");
+    const char *local_rank = getenv("SLURM_LOCALID");
     if (ranks->comm == NULL)
         return true;
-    if (place == NULL)
-        place = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    return place != NULL ? strtoll(place, NULL, 10) == 0 : ranks->comm->rank == 0;
+    if (local_rank == NULL)
+        local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    return local_rank != NULL ? strtoll(local_rank, NULL, 10) == 0 : ranks->comm->rank == 0;
 }
 
 void hrf_ranks_count_batch(struct hrf_ranks *ranks)

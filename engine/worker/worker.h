@@ -120,7 +120,7 @@ struct hrf_task_source {
     const struct hrf_tile_plan *plan; /* the worker's */
     struct hrf_slide *slide;
     struct hrf_feed *feed;
-    int form[HRF_JOB_MAX_NETWORKS]; /* of the feed, by place in the group */
+    int form[HRF_JOB_MAX_NETWORKS]; /* of the feed, by index in the group */
     struct hrf_box fed;             /* of a patch what this process is fed */
     struct hrf_feed_times times;    /* without a feed */
     bool gives_tiles;               /* the device decodes them */

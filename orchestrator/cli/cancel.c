@@ -79,7 +79,7 @@ static enum hrf_status end_jobs(struct hrf_store *store, const char *directory, 
         handles[i] = (struct hrf_job_handle){ .id = a->pid,
                                               .start_time = a->start_time,
                                               .submission = a->submission,
-                                              .place = a->place };
+                                              .array_index = a->array_index };
         HRF_AUTO_FREE char *job = hrf_path_join(directory, a->directory);
         struct hrf_error why;
         if (hrf_path_is_directory(job) && hrf_start_revoke(job, &why) != HRF_OK)

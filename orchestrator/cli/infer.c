@@ -89,10 +89,10 @@ static char *operand_name(const char *operand)
     return hrf_strdup(hrf_path_name(folder));
 }
 
-enum place { PLACE_FREE, PLACE_OURS, PLACE_OTHERS };
+enum directory_state { DIRECTORY_FREE, DIRECTORY_OURS, DIRECTORY_OTHERS };
 
 /* Returns what the directory holds: no run, results of this request, or results of another one. */
-static enum place look_into(const char *directory, const char *request)
+static enum directory_state look_into(const char *directory, const char *request)
 {
     enum { MAX = 1 << 26 };
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "request.yaml");
@@ -100,10 +100,10 @@ static enum place look_into(const char *directory, const char *request)
     HRF_AUTO_FREE char *there = NULL;
     size_t n = 0;
     if (!hrf_path_exists(store))
-        return PLACE_FREE;
+        return DIRECTORY_FREE;
     if (hrf_file_read(path, MAX, &there, &n, NULL) != HRF_OK)
-        return PLACE_OTHERS;
-    return strcmp(there, request) == 0 ? PLACE_OURS : PLACE_OTHERS;
+        return DIRECTORY_OTHERS;
+    return strcmp(there, request) == 0 ? DIRECTORY_OURS : DIRECTORY_OTHERS;
 }
 
 /* Fails at the first slide. */
@@ -121,7 +121,7 @@ static enum hrf_status check_out(const char *directory, const char *request, str
     if (hrf_path_is_directory(directory))
         HRF_TRY(hrf_slide_folder_list(directory, false, found_slide, (void *)(uintptr_t)directory,
                                       &passed, err));
-    if (look_into(directory, request) == PLACE_OTHERS)
+    if (look_into(directory, request) == DIRECTORY_OTHERS)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' has the results of another request (other slides, model or "
                              "options than %s/request.yaml says), which would be replaced; name "
@@ -140,7 +140,7 @@ static enum hrf_status choose_out(const char *operand, const char *request, char
     for (int i = 1; i <= MAX; i++) {
         HRF_AUTO_FREE char *path = i == 1 ? hrf_format("runs/%s", name)
                                           : hrf_format("runs/%s-%d", name, i);
-        if (look_into(path, request) == PLACE_OTHERS)
+        if (look_into(path, request) == DIRECTORY_OTHERS)
             continue;
         HRF_AUTO_FREE char *shown = hrf_text_escaped(path);
         fprintf(stderr, "results: %s\n", shown);

@@ -50,7 +50,7 @@ static void warn(const struct finding *f, const char *text, const char *path)
 }
 
 /* Returns the index of the slide, or the one where it has to be inserted. */
-static size_t place_of(const struct hrf_truth_set *set, const char *name, bool *found)
+static size_t index_of(const struct hrf_truth_set *set, const char *name, bool *found)
 {
     size_t low = 0, high = set->n_slides;
     while (low < high) {
@@ -69,7 +69,7 @@ const struct hrf_truth_slide *hrf_truth_set_find(const struct hrf_truth_set *set
     char key[HRF_CAMELYON16_NAME];
     bool found;
     hrf_camelyon16_name(name, key);
-    const size_t at = place_of(set, key, &found);
+    const size_t at = index_of(set, key, &found);
     return found ? &set->slides[at] : NULL;
 }
 
@@ -80,7 +80,7 @@ static struct hrf_truth_slide *get_slide(const struct finding *f, const char *na
     char key[HRF_CAMELYON16_NAME];
     bool found;
     hrf_camelyon16_name(name, key);
-    const size_t at = place_of(set, key, &found);
+    const size_t at = index_of(set, key, &found);
     if (!found) {
         void *items = set->slides;
         hrf_array_reserve(&items, &set->capacity, set->n_slides + 1, sizeof *set->slides);
@@ -108,13 +108,13 @@ static bool has_word(const char *text, const char *word)
 }
 
 /* Keeps the first of two files for one slide. */
-static void keep_path(const struct finding *f, char **place, const char *path)
+static void keep_path(const struct finding *f, char **kept, const char *path)
 {
-    if (*place == NULL) {
-        *place = hrf_strdup(path);
+    if (*kept == NULL) {
+        *kept = hrf_strdup(path);
         return;
     }
-    HRF_AUTO_FREE char *shown = hrf_text_escaped(*place);
+    HRF_AUTO_FREE char *shown = hrf_text_escaped(*kept);
     HRF_AUTO_FREE char *text = hrf_format("it is not used, because '%s' is for the same slide",
                                           shown);
     warn(f, text, path);

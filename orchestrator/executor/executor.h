@@ -2,7 +2,7 @@
  * machine, `slurm` submits array jobs.
  *
  * One submission is one or more jobs of the same kind with the same resources. A job is identified
- * by the submission's number and its place in the submission. Both are decided before the job is
+ * by the submission's number and its index in the submission. Both are decided before the job is
  * submitted, so that a submission whose outcome is not known can be found later. The scheduler is
  * asked by poll(), at most once per iteration of the run loop; look() answers from memory. Not
  * thread-safe.
@@ -23,7 +23,7 @@ struct hrf_job_handle {
                             array's job ID, which the scheduler may reuse; 0 = not known */
     uint64_t start_time; /* local: distinguishes the process from a later one with the same PID */
     int64_t submission;  /* number of the submission, unique in the run, from 1 */
-    int64_t place;       /* position in the submission, from 0 */
+    int64_t array_index; /* position in the submission, from 0 */
     int64_t since_ms;    /* monotonic, when it was submitted; 0 = by an earlier driver */
     int64_t own_id;      /* slurm: job ID of this array element, from its sentinel; 0 = not known */
 };

@@ -251,15 +251,15 @@ static void name_sample(struct hrf_slide_row *row, const char *section, const ch
 static void append_row(struct ingest *cohort, struct hrf_slide_row *from)
 {
     struct hrf_slide_rows *rows = &cohort->rows;
-    const size_t place = rows->n_items + rows->n_sample;
-    hrf_array_reserve((void **)&rows->items, &cohort->capacity, place + 1, sizeof rows->items[0]);
+    const size_t index = rows->n_items + rows->n_sample;
+    hrf_array_reserve((void **)&rows->items, &cohort->capacity, index + 1, sizeof rows->items[0]);
     hrf_free(from->label_text);
     hrf_free(from->annotation);
     from->label_text = from->annotation = NULL;
     from->truth = HRF_TRUTH_UNKNOWN;
     from->calibrates = true;
-    from->id = (int64_t)place + 1;
-    rows->items[place] = *from;
+    from->id = (int64_t)index + 1;
+    rows->items[index] = *from;
     rows->n_sample++;
     *from = (struct hrf_slide_row){ .id = 0 };
 }

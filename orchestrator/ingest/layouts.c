@@ -137,19 +137,19 @@ static bool find_columns(const struct hrf_csv *csv, struct columns *out, struct 
     const struct hrf_csv_row *row = csv->n_rows > 0 ? &csv->rows[0] : NULL;
     for (size_t i = 0; row != NULL && i < row->n_fields; i++) {
         const char *name = row->fields[i];
-        int *place = strcasecmp(name, "slide") == 0        ? &out->slide
-                     : strcasecmp(name, "label") == 0      ? &out->label
-                     : strcasecmp(name, "mpp") == 0        ? &out->mpp
-                     : strcasecmp(name, "annotation") == 0 ? &out->annotation
-                                                           : NULL;
-        if (place != NULL && *place < 0)
-            *place = (int)i;
+        int *column = strcasecmp(name, "slide") == 0        ? &out->slide
+                      : strcasecmp(name, "label") == 0      ? &out->label
+                      : strcasecmp(name, "mpp") == 0        ? &out->mpp
+                      : strcasecmp(name, "annotation") == 0 ? &out->annotation
+                                                            : NULL;
+        if (column != NULL && *column < 0)
+            *column = (int)i;
         else if (strpbrk(name, ";\t") != NULL)
             note(mistakes, row->line, "column '%s' is not known: columns are separated by ','; %s",
                  name, header);
         else
             note(mistakes, row->line, "column '%s' is %s; %s", name,
-                 place == NULL ? "not known" : "there twice", header);
+                 column == NULL ? "not known" : "there twice", header);
     }
     if (mistakes->n == before && (out->slide < 0 || out->label < 0))
         note(mistakes, row != NULL ? row->line : 1, "there is no column '%s'; %s",

@@ -14,7 +14,7 @@
 #include <strings.h>
 
 /* A path; names are taken from the end of path[0, length). */
-struct place {
+struct slide_path {
     const char *path;
     size_t length, row;
 };
@@ -22,7 +22,7 @@ struct place {
 /* Compares from the end, so that paths with equal ends become neighbours. */
 static int compare_endings(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct slide_path *x = a, *y = b;
     size_t i = x->length, k = y->length;
     while (i > 0 && k > 0 && x->path[i - 1] == y->path[k - 1]) {
         i--;
@@ -33,39 +33,39 @@ static int compare_endings(const void *a, const void *b)
     return (unsigned char)x->path[i - 1] < (unsigned char)y->path[k - 1] ? -1 : 1;
 }
 
-static struct place *make_places(const struct ingest *ingest)
+static struct slide_path *make_paths(const struct ingest *ingest)
 {
-    struct place *places = hrf_alloc_array(ingest->rows.n_items + 1, sizeof *places);
+    struct slide_path *paths = hrf_alloc_array(ingest->rows.n_items + 1, sizeof *paths);
     for (size_t i = 0; i < ingest->rows.n_items; i++) {
         const char *path = ingest->rows.items[i].path;
         HRF_AUTO_FREE char *stem = hrf_path_stem(path);
         const size_t length = (size_t)(hrf_path_name(path) - path) + strlen(stem);
-        places[i] = (struct place){ .path = path, .length = length, .row = i };
+        paths[i] = (struct slide_path){ .path = path, .length = length, .row = i };
     }
-    return places;
+    return paths;
 }
 
 /* Sorts the paths. Paths that are equal without their extensions keep them; since all paths differ,
  * this ends. */
-static void sort_places(struct place *places, size_t n)
+static void sort_paths(struct slide_path *paths, size_t n)
 {
     for (bool is_new = true; is_new;) {
         is_new = false;
-        qsort(places, n, sizeof *places, compare_endings);
+        qsort(paths, n, sizeof *paths, compare_endings);
         for (size_t i = 1; i < n; i++) {
-            if (compare_endings(&places[i - 1], &places[i]) != 0)
+            if (compare_endings(&paths[i - 1], &paths[i]) != 0)
                 continue;
             for (size_t k = i - 1; k <= i; k++) {
-                const size_t whole = strlen(places[k].path);
-                is_new |= places[k].length < whole;
-                places[k].length = whole;
+                const size_t whole = strlen(paths[k].path);
+                is_new |= paths[k].length < whole;
+                paths[k].length = whole;
             }
         }
     }
 }
 
 /* The number of equal path components, counted from the last one. */
-static size_t common_parts(const struct place *a, const struct place *b)
+static size_t common_parts(const struct slide_path *a, const struct slide_path *b)
 {
     size_t i = a->length, k = b->length, n = 0;
     while (i > 0 && k > 0 && a->path[i - 1] == b->path[k - 1]) {
@@ -77,27 +77,27 @@ static size_t common_parts(const struct place *a, const struct place *b)
 }
 
 /* Returns the last n components of a path; heap. */
-static char *last_parts(const struct place *place, size_t n)
+static char *last_parts(const struct slide_path *slide, size_t n)
 {
-    size_t from = place->length;
-    while (from > 0 && (place->path[from - 1] != '/' || --n > 0))
+    size_t from = slide->length;
+    while (from > 0 && (slide->path[from - 1] != '/' || --n > 0))
         from--;
-    if (from == 0 && place->path[0] == '/') /* there are no more */
+    if (from == 0 && slide->path[0] == '/') /* there are no more */
         from = 1;
-    return hrf_strndup(place->path + from, place->length - from);
+    return hrf_strndup(slide->path + from, slide->length - from);
 }
 
 void ingest_name(struct ingest *ingest)
 {
     const size_t n = ingest->rows.n_items;
-    HRF_AUTO_FREE struct place *places = make_places(ingest);
-    sort_places(places, n);
+    HRF_AUTO_FREE struct slide_path *paths = make_paths(ingest);
+    sort_paths(paths, n);
     size_t before = 0; /* components in common with the previous path */
     for (size_t i = 0; i < n; i++) {
-        struct hrf_slide_row *row = &ingest->rows.items[places[i].row];
-        const size_t after = i + 1 < n ? common_parts(&places[i], &places[i + 1]) : 0;
+        struct hrf_slide_row *row = &ingest->rows.items[paths[i].row];
+        const size_t after = i + 1 < n ? common_parts(&paths[i], &paths[i + 1]) : 0;
         hrf_free(row->name);
-        row->name = last_parts(&places[i], 1 + (before > after ? before : after));
+        row->name = last_parts(&paths[i], 1 + (before > after ? before : after));
         before = after;
     }
 }

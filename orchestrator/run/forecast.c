@@ -101,7 +101,7 @@ static enum hrf_status open_headers(const struct hrf_workflow *w, struct hrf_for
 /* ---- looks ---- */
 
 struct look {
-    size_t slide; /* place in rows and survey */
+    size_t slide; /* index into rows and survey */
     bool is_known;
     struct hrf_tile_estimate estimate;
 };

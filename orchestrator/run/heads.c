@@ -193,7 +193,7 @@ static char *join_classes(const struct hrf_workflow *w)
     return hrf_strbuf_detach(&text);
 }
 
-/* Returns the place of the head's scores of a precision among the slide's tasks; -1: it does not
+/* Returns the index of the head's scores of a precision among the slide's tasks; -1: it does not
  * score that precision. Heads of the first precision score all precisions, which is what the study
  * compares; heads of another one score their own. */
 static int64_t find_slot(const struct run_head *head, size_t precision)

@@ -28,7 +28,7 @@ struct run_job *run_jobs_add(struct run_jobs *jobs, struct hrf_attempt_row *row)
                              .handle = { .id = row->pid,
                                          .start_time = row->start_time,
                                          .submission = row->submission,
-                                         .place = row->place },
+                                         .array_index = row->array_index },
                              .task_ids = row->task_ids,
                              .n_tasks = row->n_task_ids };
     *row = (struct hrf_attempt_row){ .id = 0 };

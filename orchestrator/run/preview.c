@@ -166,9 +166,9 @@ static enum hrf_preview_reason judge_later(const struct scene *scene, struct hrf
 }
 
 static void add_later(struct scene *scene, enum hrf_task_kind kind, int64_t slide_id,
-                      size_t precision, int64_t place)
+                      size_t precision, int64_t first_patch)
 {
-    struct hrf_task_row row = { .kind = kind, .slide_id = slide_id, .first_patch = place };
+    struct hrf_task_row row = { .kind = kind, .slide_id = slide_id, .first_patch = first_patch };
     snprintf(row.precision, sizeof row.precision, "%s",
              hrf_workflow_variant_name(scene->workflow, precision));
     const enum hrf_preview_reason reason = judge_later(scene, &row);

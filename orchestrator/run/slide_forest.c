@@ -16,7 +16,7 @@
 /* A slide all of whose patches are scored in the first precision. */
 struct item {
     const struct hrf_slide_row *slide;
-    size_t place;        /* index of the slide among all */
+    size_t slide_index;  /* among all */
     const char *patient; /* from the table, or the slide's name */
     bool tests;          /* otherwise it trains; not used with folds */
     int64_t fold;
@@ -121,7 +121,7 @@ static enum hrf_status gather_items(struct work *work, const struct hrf_slide_ro
         if (slide->calibrates || slide->tile_plan_hash == NULL ||
             (slide->state != HRF_SLIDE_DONE && slide->state != HRF_SLIDE_FAILED))
             continue;
-        *item = (struct item){ .slide = slide, .place = i, .patient = slide->name };
+        *item = (struct item){ .slide = slide, .slide_index = i, .patient = slide->name };
         work->n_items++;
         HRF_TRY(fill_item(work, item, err));
     }
@@ -288,7 +288,8 @@ static enum hrf_status score_all(struct work *work, const char *directory,
         const struct item *item = &work->items[i];
         for (size_t p = 0; p < work->n_variants; p++)
             if (item->n_scores > 0 && item->is_known[p])
-                scores[item->place * work->n_variants + p] = item->sums[p] / (double)item->n_scores;
+                scores[item->slide_index * work->n_variants + p] = item->sums[p] /
+                                                                   (double)item->n_scores;
     }
     return HRF_OK;
 }

@@ -10,7 +10,7 @@
 /* ---- batches into jobs ---- */
 
 static struct hrf_attempt_row make_attempt(struct run *run, const struct run_batch *batch,
-                                           int64_t submission, size_t place)
+                                           int64_t submission, size_t array_index)
 {
     const struct hrf_task_row *first = &run->tasks.rows.items[batch->tasks[0]];
     const char *kind = hrf_task_kind_name(first->kind);
@@ -18,7 +18,7 @@ static struct hrf_attempt_row make_attempt(struct run *run, const struct run_bat
     struct hrf_attempt_row row = { .kind = first->kind,
                                    .attempt = 1 + first->n_attempts,
                                    .submission = submission,
-                                   .place = (int64_t)place,
+                                   .array_index = (int64_t)array_index,
                                    .state = HRF_ATTEMPT_INTENT,
                                    .submitted_ms = hrf_clock_wall_ms() };
     for (int end = 0; end < HRF_N_ENDS; end++)

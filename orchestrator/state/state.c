@@ -173,24 +173,24 @@ static bool is_current(const struct hrf_node_failures *node, int64_t now_ms)
 void hrf_node_exclusion_add_failure(struct hrf_node_exclusion *exclusion, const char *node,
                                     int64_t now_ms)
 {
-    struct hrf_node_failures *place = NULL;
-    if (node[0] == '\0' || strlen(node) >= sizeof place->node)
+    struct hrf_node_failures *entry = NULL;
+    if (node[0] == '\0' || strlen(node) >= sizeof entry->node)
         return;
-    for (size_t i = 0; i < exclusion->n_items && place == NULL; i++)
+    for (size_t i = 0; i < exclusion->n_items && entry == NULL; i++)
         if (strcmp(exclusion->items[i].node, node) == 0)
-            place = &exclusion->items[i];
-    for (size_t i = 0; i < exclusion->n_items && place == NULL; i++)
+            entry = &exclusion->items[i];
+    for (size_t i = 0; i < exclusion->n_items && entry == NULL; i++)
         if (!is_current(&exclusion->items[i], now_ms))
-            place = &exclusion->items[i];
-    if (place == NULL && exclusion->n_items < HRF_EXCLUSION_MAX_NODES)
-        place = &exclusion->items[exclusion->n_items++];
-    if (place == NULL)
+            entry = &exclusion->items[i];
+    if (entry == NULL && exclusion->n_items < HRF_EXCLUSION_MAX_NODES)
+        entry = &exclusion->items[exclusion->n_items++];
+    if (entry == NULL)
         return;
-    if (strcmp(place->node, node) != 0 || !is_current(place, now_ms))
-        place->count = 0;
-    snprintf(place->node, sizeof place->node, "%s", node);
-    place->count++;
-    place->last_ms = now_ms;
+    if (strcmp(entry->node, node) != 0 || !is_current(entry, now_ms))
+        entry->count = 0;
+    snprintf(entry->node, sizeof entry->node, "%s", node);
+    entry->count++;
+    entry->last_ms = now_ms;
 }
 
 void hrf_node_exclusion_list(const struct hrf_node_exclusion *exclusion, int64_t now_ms, char *out,

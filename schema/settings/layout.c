@@ -58,20 +58,20 @@ static bool read_number(const char *text, int32_t *out, const char **end)
 /* `value`: what follows the "="; NULL: nothing does. */
 static bool read_value(const struct part *part, const char *value, struct hrf_layout_plan *l)
 {
-    char *base = (char *)l, *place = base + part->at;
+    char *base = (char *)l, *member = base + part->at;
     const char *end = "";
     if (part->kind == FLAG) {
-        *(bool *)place = true;
+        *(bool *)member = true;
         return value == NULL || strcmp(value, "1") == 0;
     }
     if (value == NULL)
         return false;
     for (int word = 0; part->kind == WORD && part->words[word] != NULL; word++)
         if (strcmp(value, part->words[word]) == 0) {
-            memcpy(place, &word, sizeof word);
+            memcpy(member, &word, sizeof word);
             return true;
         }
-    if (part->kind == WORD || !read_number(value, (int32_t *)(void *)place, &end))
+    if (part->kind == WORD || !read_number(value, (int32_t *)(void *)member, &end))
         return false;
     if (part->kind == GRID && *end == 'x' &&
         !read_number(end + 1, (int32_t *)(void *)(base + part->columns), &end))
@@ -213,14 +213,14 @@ int64_t hrf_batch_split_images(const struct hrf_batch_split *s, int32_t group, i
 
 static void add_part(const struct part *p, const struct hrf_layout_plan *l, struct hrf_strbuf *out)
 {
-    const char *base = (const char *)l, *place = base + p->at;
+    const char *base = (const char *)l, *member = base + p->at;
     if (p->kind == FLAG) {
-        if (*(const bool *)place)
+        if (*(const bool *)member)
             hrf_strbuf_addf(out, ",%s", p->key);
         return;
     }
     int32_t n, columns = 1;
-    memcpy(&n, place, sizeof n);
+    memcpy(&n, member, sizeof n);
     if (p->kind == GRID)
         memcpy(&columns, base + p->columns, sizeof columns);
     if (p->kind == WORD && n > 0)

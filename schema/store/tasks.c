@@ -249,7 +249,7 @@ enum hrf_status hrf_store_put_attempt(struct hrf_store *store, struct hrf_attemp
     hrf_bind_text(s, 11, ids.text);
     hrf_bind_text(s, 12, row->reason);
     sqlite3_bind_int64(s, 13, row->submission);
-    sqlite3_bind_int64(s, 14, row->place);
+    sqlite3_bind_int64(s, 14, row->array_index);
     hrf_bind_text(s, 15, row->usage.host);
     const int64_t usage[] = {
         row->usage.started_ms, row->usage.finished_ms, row->usage.cpu_ms,
@@ -311,7 +311,7 @@ static void read_attempt(struct hrf_columns *row, void *item)
         .ended_ms = hrf_column_ms(row, 9),
         .reason = hrf_column_text(row, 11, false),
         .submission = hrf_column_count(row, 12),
-        .place = hrf_column_count(row, 13),
+        .array_index = hrf_column_count(row, 13),
         .usage = { .started_ms = hrf_column_ms(row, 15),
                    .finished_ms = hrf_column_ms(row, 16),
                    .cpu_ms = hrf_column_ms(row, 17),

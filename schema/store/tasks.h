@@ -138,11 +138,11 @@ struct hrf_attempt_row {
     char *directory; /* of the attempt, relative to the run directory */
     enum hrf_task_kind kind;
     enum hrf_attempt_state state;
-    int64_t pid;               /* local: of the launcher; slurm: the array's job ID; 0 = unknown */
-    uint64_t start_time;       /* local: of the process, hrf_process_start_time() */
-    int64_t submission, place; /* the submission's number in the run, and the index in it */
-    int64_t submitted_ms, ended_ms; /* wall clock */
-    int64_t *task_ids;              /* heap */
+    int64_t pid;         /* local: of the launcher; slurm: the array's job ID; 0 = unknown */
+    uint64_t start_time; /* local: of the process, hrf_process_start_time() */
+    int64_t submission, array_index; /* the submission's number in the run, and the index in it */
+    int64_t submitted_ms, ended_ms;  /* wall clock */
+    int64_t *task_ids;               /* heap */
     size_t n_task_ids;
     char *reason; /* how it ended; NULL = successfully, or not yet */
     struct hrf_job_usage usage;

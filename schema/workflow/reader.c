@@ -354,7 +354,7 @@ static bool is_duration(const char *text)
 void hrf_reader_value(struct hrf_reader *r, size_t index, const struct hrf_yaml_node *node)
 {
     const struct hrf_setting *key = &r->table.rows[index];
-    void *place = (char *)r->record + key->at;
+    void *member = (char *)r->record + key->at;
     double number;
     int word;
     r->lines[index] = r->is_override ? -1 : node->line;
@@ -362,38 +362,38 @@ void hrf_reader_value(struct hrf_reader *r, size_t index, const struct hrf_yaml_
     switch (key->type) {
     case HRF_SETTING_WORD:
         if ((word = read_word(r, key, node)) >= 0)
-            *(int *)place = word;
+            *(int *)member = word;
         break;
     case HRF_SETTING_INT:
         if (read_number(r, key, node, true, &number))
-            *(int64_t *)place = (int64_t)number;
+            *(int64_t *)member = (int64_t)number;
         break;
     case HRF_SETTING_REAL:
         if (read_number(r, key, node, false, &number))
-            *(double *)place = number;
+            *(double *)member = number;
         break;
     case HRF_SETTING_BOOL:
-        read_bool(r, key, node, place);
+        read_bool(r, key, node, member);
         break;
     case HRF_SETTING_TEXT:
     case HRF_SETTING_PATH:
-        read_text(r, key, node, key->type == HRF_SETTING_PATH, place);
+        read_text(r, key, node, key->type == HRF_SETTING_PATH, member);
         break;
     case HRF_SETTING_DURATION:
         if (node->kind != HRF_YAML_SCALAR || !is_duration(node->text))
             wrong(r, key, node, "a time such as \"02:00:00\" or \"1-12:00:00\"");
         else
-            read_text(r, key, node, false, place);
+            read_text(r, key, node, false, member);
         break;
     case HRF_SETTING_TEXTS:
     case HRF_SETTING_PATHS:
-        read_texts(r, key, node, key->type == HRF_SETTING_PATHS, place);
+        read_texts(r, key, node, key->type == HRF_SETTING_PATHS, member);
         break;
     case HRF_SETTING_SIZE:
-        read_size(r, key, node, place);
+        read_size(r, key, node, member);
         break;
     case HRF_SETTING_TRIPLE:
-        read_triple(r, key, node, place);
+        read_triple(r, key, node, member);
         break;
     case HRF_SETTING_PRECISIONS:
         read_precisions(r, key, node);

@@ -146,7 +146,7 @@ static enum hrf_status make_jobs(struct bench *b, struct hrf_error *err)
                                        .attempt = 1,
                                        .pid = 7,
                                        .submission = 1 + k / 1000 * 1000,
-                                       .place = k % 1000 };
+                                       .array_index = k % 1000 };
         row.job_id = hrf_format("infer-%04lld", (long long)k);
         row.directory = hrf_format("jobs/infer-%04lld.a1", (long long)k);
         row.task_ids = hrf_alloc_array(1, sizeof row.task_ids[0]);

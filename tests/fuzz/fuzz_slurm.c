@@ -15,8 +15,9 @@ static void check_table(const struct hrf_slurm_table *table)
 {
     for (size_t i = 0; i < table->n_entries; i++) {
         const struct hrf_slurm_entry *e = &table->entries[i];
-        const struct hrf_slurm_entry *found = hrf_slurm_table_find(table, e->submission, e->place);
-        if (found == NULL || found > e || found->place != e->place ||
+        const struct hrf_slurm_entry *found = hrf_slurm_table_find(table, e->submission,
+                                                                   e->array_index);
+        if (found == NULL || found > e || found->array_index != e->array_index ||
             e->observed == HRF_JOB_UNKNOWN)
             abort(); /* ci-allow: how a fuzz entry says no */
         hrf_slurm_table_duplicate(table, e);

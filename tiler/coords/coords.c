@@ -26,7 +26,7 @@ bool hrf_coords_is_geojson(const char *path)
     return ends_in(path, ".geojson") || ends_in(path, ".json");
 }
 
-enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char **out,
+enum hrf_status hrf_coords_find(const char *file_or_folder, const char *slide_path, char **out,
                                 struct hrf_error *err)
 {
     static const char *const folders[] = { "", "patches/" };
@@ -34,16 +34,17 @@ enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char 
     const char *slash = strrchr(slide_path, '/');
     const char *name = slash != NULL ? slash + 1 : slide_path, *dot = strrchr(name, '.');
     const int n = (int)(dot != NULL && dot > name ? (size_t)(dot - name) : strlen(name));
-    if (!hrf_path_is_directory(place)) {
-        *out = hrf_strdup(place);
-        return hrf_path_exists(place)
+    if (!hrf_path_is_directory(file_or_folder)) {
+        *out = hrf_strdup(file_or_folder);
+        return hrf_path_exists(file_or_folder)
                    ? HRF_OK
-                   : hrf_error_set(err, HRF_E_USER, "{tiler.coords}: '%s' does not exist", place);
+                   : hrf_error_set(err, HRF_E_USER, "{tiler.coords}: '%s' does not exist",
+                                   file_or_folder);
     }
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
-            HRF_AUTO_FREE char *path = hrf_format("%s/%s%.*s%s", place, folders[i], n, name,
-                                                  endings[k]);
+            HRF_AUTO_FREE char *path = hrf_format("%s/%s%.*s%s", file_or_folder, folders[i], n,
+                                                  name, endings[k]);
             if (!hrf_path_exists(path))
                 continue;
             HRF_MOVE(*out, path);
@@ -53,7 +54,7 @@ enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char 
         err, HRF_E_USER,
         "{tiler.coords}: '%s' has no file of the slide '%.*s' (looked for %.*s.h5, "
         "%.*s_patches.h5, .csv and .geojson, there and in 'patches')",
-        place, n, name, n, name, n, name);
+        file_or_folder, n, name, n, name, n, name);
 }
 
 /* WSInfer's table: minx,miny,width,height, and columns that do not matter here. */

@@ -31,11 +31,11 @@ struct hrf_coords {
 void hrf_coords_destroy(struct hrf_coords *coords);
 HRF_DEFINE_AUTO(hrf_coords)
 
-/* Finds the file of a slide (heap): `place` itself if it is a file, otherwise NAME.h5,
+/* Finds the file of a slide (heap): `file_or_folder` itself if it is a file, otherwise NAME.h5,
  * NAME_patches.h5, NAME.csv or NAME.geojson in that folder or in its folder `patches`, where NAME
  * is the slide's file name without its extension. HRF_E_USER: there is none. */
-HRF_CHECKED enum hrf_status hrf_coords_find(const char *place, const char *slide_path, char **out,
-                                            struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_coords_find(const char *file_or_folder, const char *slide_path,
+                                            char **out, struct hrf_error *err);
 bool hrf_coords_is_geojson(const char *path);
 
 /* Reads the patches of a file; mpp_x and mpp_y are um/px of the slide's level 0. HRF_E_USER: the

@@ -93,8 +93,8 @@ enum hrf_status hrf_grid_cover_edge(struct hrf_grid *grid, enum hrf_edge edge,
     return HRF_OK;
 }
 
-static int64_t place(const struct hrf_grid *grid, int64_t i, double stride, int64_t patch,
-                     int64_t extent)
+static int64_t position_of(const struct hrf_grid *grid, int64_t i, double stride, int64_t patch,
+                           int64_t extent)
 {
     const int64_t at = llround((double)i * stride);
     return grid->is_shifted && at + patch > extent ? extent - patch : at;
@@ -102,12 +102,12 @@ static int64_t place(const struct hrf_grid *grid, int64_t i, double stride, int6
 
 int64_t hrf_grid_x(const struct hrf_grid *grid, int32_t column)
 {
-    return place(grid, column, grid->stride_x, grid->patch_width, grid->width);
+    return position_of(grid, column, grid->stride_x, grid->patch_width, grid->width);
 }
 
 int64_t hrf_grid_y(const struct hrf_grid *grid, int32_t row)
 {
-    return place(grid, row, grid->stride_y, grid->patch_height, grid->height);
+    return position_of(grid, row, grid->stride_y, grid->patch_height, grid->height);
 }
 
 enum hrf_status hrf_mask_sums_make(const unsigned char *mask, int64_t width, int64_t height,

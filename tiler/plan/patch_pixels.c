@@ -8,7 +8,7 @@
 
 enum { SQUARE = 256, MAX_SQUARES = 4 /* a side */ };
 
-/* n squares of `size` px from end to end of `length` px: the place of square i. */
+/* n squares of `size` px from end to end of `length` px: the position of square i. */
 struct spread {
     int64_t n, size, length;
 };
@@ -21,7 +21,7 @@ static struct spread spread_over(int64_t length0, double downsample)
                             .length = length };
 }
 
-static int64_t place(const struct spread *s, int64_t i, double downsample)
+static int64_t position_of(const struct spread *s, int64_t i, double downsample)
 {
     const int64_t at = s->n > 1 ? (s->length - s->size) * i / (s->n - 1) : 0;
     return llround((double)at * downsample);
@@ -46,9 +46,9 @@ enum hrf_status hrf_tile_plan_hash_pixels(const struct hrf_tile_plan *plan, char
     for (int64_t i = 0; i < plan->n_patches; i++)
         for (int64_t k = 0; k < x.n * y.n; k++) {
             HRF_TRY(hrf_slide_read(slide, plan->read_level,
-                                   plan->patches[i].x + place(&x, k % x.n, downsample),
-                                   plan->patches[i].y + place(&y, k / x.n, downsample), x.size,
-                                   y.size, rgb, NULL, err));
+                                   plan->patches[i].x + position_of(&x, k % x.n, downsample),
+                                   plan->patches[i].y + position_of(&y, k / x.n, downsample),
+                                   x.size, y.size, rgb, NULL, err));
             hrf_hash_bytes(hash, rgb, (size_t)(x.size * y.size * 3));
         }
     hrf_hash_hex(hash, out);

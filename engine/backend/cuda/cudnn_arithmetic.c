@@ -82,14 +82,14 @@ static int n_told(const struct hrf_cudnn_conv *conv, const struct hrf_int8_terms
 
 float hrf_arithmetic_telling_bias(const struct hrf_cudnn_conv *conv, const struct hrf_int8_terms *t)
 {
-    static const double places[] = { 0.5, 1.5, 2.5, 3.5 }; /* small: a joined product is seen */
+    static const double halves[] = { 0.5, 1.5, 2.5, 3.5 }; /* small: a joined product is seen */
     struct hrf_int8_terms tried = *t;
     float best = t->bias;
     int most = n_told(conv, t);
     const double product = (double)(scaled_sum(t) * last_scale(t));
     const double residual = (double)(t->residual * t->residual_scale);
     for (int i = 0; i < 4; i++) {
-        tried.bias = (float)(places[i] - residual - product);
+        tried.bias = (float)(halves[i] - residual - product);
         const int n = n_told(conv, &tried);
         if (n > most) {
             most = n;

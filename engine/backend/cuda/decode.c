@@ -120,16 +120,16 @@ static enum hrf_status open(struct hrf_backend *backend, const char **name, stru
 }
 
 /* Device memory of at least n_bytes in the place of *memory; what it held is lost. */
-static enum hrf_status grow(struct hrf_backend *backend, void *place, size_t *room, size_t n_bytes,
-                            struct hrf_error *err)
+static enum hrf_status grow(struct hrf_backend *backend, void *memory_at, size_t *room,
+                            size_t n_bytes, struct hrf_error *err)
 {
     void *memory, *larger = NULL;
     if (n_bytes <= *room)
         return HRF_OK;
     HRF_TRY(hrf_cuda_allocate(backend->device, n_bytes, &larger, err));
-    memcpy(&memory, place, sizeof memory);
+    memcpy(&memory, memory_at, sizeof memory);
     hrf_cuda_release(memory); /* waits for whoever still uses it */
-    memcpy(place, &larger, sizeof larger);
+    memcpy(memory_at, &larger, sizeof larger);
     *room = n_bytes;
     return HRF_OK;
 }
@@ -281,7 +281,7 @@ static enum hrf_status check_tile(const struct hrf_tile_batch *b, int32_t tile,
     return hrf_error_set(err, HRF_E_UNSUPPORTED,
                          "nvJPEG says that it has decoded tile %d, %d, and %s; use "
                          "engine.decode=cpu",
-                         b->places[tile][0], b->places[tile][1],
+                         b->positions[tile][0], b->positions[tile][1],
                          is_whole ? "gives black for a picture" : "has not written all of it");
 }
 

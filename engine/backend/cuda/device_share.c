@@ -69,9 +69,9 @@ static enum hrf_status follow(struct hrf_backend *backend, struct hrf_error *err
     static const char what[] = "ordering kernels and exchanges";
     const struct hrf_cuda_device *device = backend->device;
     const bool is_peers = device->queue == device->stream;
-    const cudaEvent_t place = is_peers ? device->reached_peers : device->reached;
-    HRF_TRY_CUDA(cudaEventRecord(place, is_peers ? device->peers : device->stream), what);
-    HRF_TRY_CUDA(cudaStreamWaitEvent(device->queue, place, 0), what);
+    const cudaEvent_t event = is_peers ? device->reached_peers : device->reached;
+    HRF_TRY_CUDA(cudaEventRecord(event, is_peers ? device->peers : device->stream), what);
+    HRF_TRY_CUDA(cudaStreamWaitEvent(device->queue, event, 0), what);
     return HRF_OK;
 }
 

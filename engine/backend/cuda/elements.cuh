@@ -219,9 +219,9 @@ DEVICE void round_row(int8_t *q, float *scale, int64_t depth, int64_t wide, cons
 
 static inline bool has_packs(const hrf_k_array &y, const hrf_k_array &x, int64_t channels)
 {
-    const uintptr_t places = reinterpret_cast<uintptr_t>(y.data) |
+    const uintptr_t addresses = reinterpret_cast<uintptr_t>(y.data) |
                              reinterpret_cast<uintptr_t>(x.data);
-    return y.type == x.type && places % 16 == 0 && channels * size_of(x) % 16 == 0 &&
+    return y.type == x.type && addresses % 16 == 0 && channels * size_of(x) % 16 == 0 &&
            x.type != HRF_K_U8 && x.type != HRF_K_S32;
 }
 

@@ -16,15 +16,16 @@ static void move_block(const struct hrf_ref_node *node, const int64_t *at, int64
                   *in = node->inputs[0].shape.dims;
     from[0] = at[0];
     if (node->op == HRF_OP_SPACE_TO_DEPTH) {
-        const int64_t place = at[1] / in[1]; /* in the block */
+        const int64_t position = at[1] / in[1]; /* in the block */
         from[1] = at[1] % in[1];
-        from[2] = at[2] * block + place / block;
-        from[3] = at[3] * block + place % block;
+        from[2] = at[2] * block + position / block;
+        from[3] = at[3] * block + position % block;
         return;
     }
     const int64_t y = at[2] + a->block.skip[0], u = at[3] + a->block.skip[1];
-    const int64_t place = y % block * block + u % block;
-    from[1] = a->block.column_row_depth ? at[1] * block * block + place : place * out[1] + at[1];
+    const int64_t position = y % block * block + u % block;
+    from[1] = a->block.column_row_depth ? at[1] * block * block + position
+                                        : position * out[1] + at[1];
     from[2] = y / block;
     from[3] = u / block;
 }

@@ -119,14 +119,14 @@ static int64_t mask_index(const struct hrf_ref_node *node, const struct hrf_shap
 {
     const struct hrf_shape *mask = &node->inputs[HRF_ATTENTION_MASK].shape;
     struct hrf_shape part = *scores;
-    int64_t place[HRF_MAX_RANK];
+    int64_t position[HRF_MAX_RANK];
     for (int32_t i = 0; i < scores->rank; i++)
-        place[i] = at[i];
+        position[i] = at[i];
     if (node->attributes.attention.mask_repeats && mask->rank == 4 && scores->rank == 4) {
         part.dims[0] = mask->dims[0];
-        place[0] %= mask->dims[0];
+        position[0] %= mask->dims[0];
     }
-    return hrf_ref_broadcast(mask, &part, place);
+    return hrf_ref_broadcast(mask, &part, position);
 }
 
 /* How many channels of a head share one pass over the keys: each score and its exponential once. */
@@ -156,13 +156,13 @@ static void attend_tokens(const struct hrf_ref_node *node, const int64_t *at, in
         y[c] = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < n_keys; s++) {
-            const int64_t place[] = { at[0], h, at[1], s };
+            const int64_t position[] = { at[0], h, at[1], s };
             double v = 0;
             for (int64_t c = 0; c < a->attention.head_size; c++)
                 v += row[0][c] * row[1][s * width[1] + c];
             v *= (double)a->attention.scale;
             if (mask != NULL)
-                v += mask[mask_index(node, &scores, place)];
+                v += mask[mask_index(node, &scores, position)];
             if (a->attention.causal && s > at[1])
                 v = -INFINITY;
             if (pass == 0) {
@@ -197,13 +197,13 @@ static void attend(const struct hrf_ref_node *node, const int64_t *at, int64_t n
         y[c] = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t s = 0; s < n_keys; s++) {
-            int64_t place[HRF_MAX_RANK];
+            int64_t position[HRF_MAX_RANK];
             for (int32_t i = 0; i < last; i++)
-                place[i] = at[i];
-            place[last] = s;
+                position[i] = at[i];
+            position[last] = s;
             double x = score(node, query, keys, s, n_keys, channels);
             if (mask != NULL)
-                x += mask[mask_index(node, &scores, place)];
+                x += mask[mask_index(node, &scores, position)];
             if (node->attributes.attention.causal && s > at[last - 1])
                 x = -INFINITY;
             if (pass == 0) {

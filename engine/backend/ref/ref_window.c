@@ -181,8 +181,8 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
     const int64_t depth = t->gemm.transpose_a ? a_shape->dims[0] : hrf_shape_last(a_shape);
     for (int64_t i = 0; i < rows * columns; i++) {
         const int64_t at[] = { i / columns, i % columns };
-        int64_t place[HRF_MAX_RANK];
-        hrf_ref_position(shape, i, place);
+        int64_t position[HRF_MAX_RANK];
+        hrf_ref_position(shape, i, position);
         double sum = 0;
         for (int64_t k = 0; k < depth; k++)
             sum += a[t->gemm.transpose_a ? k * rows + at[0] : at[0] * depth + k] *
@@ -194,7 +194,7 @@ void hrf_ref_gemm(const struct hrf_ref_node *node)
         sum *= (double)t->gemm.alpha;
         if (c != NULL)
             sum += (double)t->gemm.beta *
-                   c[hrf_ref_broadcast(&node->inputs[2].shape, shape, place)];
+                   c[hrf_ref_broadcast(&node->inputs[2].shape, shape, position)];
         if (residual != NULL)
             sum += residual[i];
         hrf_ref_put(node, i, hrf_ref_activate(t, sum));

@@ -68,7 +68,7 @@ bool hrf_slurm_accounting_find(const struct hrf_slurm_limits *limits, const char
     char id[64], name[96];
     if (handle->id <= 0)
         return false;
-    snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->place);
+    snprintf(id, sizeof id, "%lld_%lld", (long long)handle->id, (long long)handle->array_index);
     hrf_slurm_name(run_id, handle->submission, name);
     if (ask_controller(id, name, &end)) {
         if (!hrf_slurm_state(end.state, &observed, &cause))

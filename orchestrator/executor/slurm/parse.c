@@ -57,12 +57,12 @@ struct builder {
     struct hrf_slurm_entry line; /* the values that all entries of the current line share */
 };
 
-static void add_entry(struct builder *b, int64_t place)
+static void add_entry(struct builder *b, int64_t array_index)
 {
     void *entries = b->table->entries;
     hrf_array_reserve(&entries, &b->capacity, b->table->n_entries + 1, sizeof b->table->entries[0]);
     b->table->entries = entries;
-    b->line.place = place;
+    b->line.array_index = array_index;
     b->table->entries[b->table->n_entries++] = b->line;
 }
 
@@ -92,16 +92,16 @@ static bool add_places(struct builder *b, const char *at)
 /* Adds the entries of "12", "12_7" or "12_[3-9%2]". Returns false for anything else. */
 static bool add_id(struct builder *b, const char *at)
 {
-    int64_t place = 0;
+    int64_t array_index = 0;
     if (!take_number(&at, &b->line.id))
         return false;
     if (*at == '_' && at[1] == '[')
         return add_places(b, at + 2);
-    if (*at == '_' && (at++, !take_number(&at, &place)))
+    if (*at == '_' && (at++, !take_number(&at, &array_index)))
         return false;
-    if (*at != '\0' || place >= MAX_INDEX)
+    if (*at != '\0' || array_index >= MAX_INDEX)
         return false;
-    add_entry(b, place);
+    add_entry(b, array_index);
     return true;
 }
 
@@ -136,8 +136,8 @@ static int compare_entries(const void *a, const void *b)
     const struct hrf_slurm_entry *x = a, *y = b;
     if (x->submission != y->submission)
         return x->submission < y->submission ? -1 : 1;
-    if (x->place != y->place)
-        return x->place < y->place ? -1 : 1;
+    if (x->array_index != y->array_index)
+        return x->array_index < y->array_index ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
@@ -171,9 +171,9 @@ enum hrf_status hrf_slurm_table_parse(char *text, size_t n_bytes, const char *ru
 }
 
 const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table *table,
-                                                   int64_t submission, int64_t place)
+                                                   int64_t submission, int64_t array_index)
 {
-    const struct hrf_slurm_entry key = { .submission = submission, .place = place };
+    const struct hrf_slurm_entry key = { .submission = submission, .array_index = array_index };
     size_t low = 0, high = table->n_entries;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -183,7 +183,9 @@ const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table 
             high = middle;
     }
     const struct hrf_slurm_entry *e = &table->entries[low];
-    return low < table->n_entries && e->submission == submission && e->place == place ? e : NULL;
+    return low < table->n_entries && e->submission == submission && e->array_index == array_index
+               ? e
+               : NULL;
 }
 
 const struct hrf_slurm_entry *hrf_slurm_table_duplicate(const struct hrf_slurm_table *table,
@@ -191,7 +193,7 @@ const struct hrf_slurm_entry *hrf_slurm_table_duplicate(const struct hrf_slurm_t
 {
     const struct hrf_slurm_entry *end = table->entries + table->n_entries;
     for (const struct hrf_slurm_entry *e = entry + 1; e < end; e++) {
-        if (e->submission != entry->submission || e->place != entry->place)
+        if (e->submission != entry->submission || e->array_index != entry->array_index)
             return NULL;
         if (e->id != entry->id)
             return e;

@@ -32,15 +32,15 @@ const char *hrf_slurm_reason(const char *word, bool *never);
 /* ---- squeue ---- */
 
 struct hrf_slurm_entry {
-    int64_t submission, place; /* from the job's name, and its array index */
-    int64_t id;                /* job ID of the array */
+    int64_t submission, array_index; /* from the job's name, and its array index */
+    int64_t id;                      /* job ID of the array */
     enum hrf_job_observation observed;
     enum hrf_cause cause;
     const char *state, *reason, *nodes; /* borrowed from the table's text */
 };
 struct hrf_slurm_table {
     char *text;
-    struct hrf_slurm_entry *entries; /* sorted by submission, place, id */
+    struct hrf_slurm_entry *entries; /* sorted by submission, array index, id */
     size_t n_entries;
     const char *unknown; /* an unknown job state, borrowed from the text; NULL = none */
 };
@@ -53,9 +53,9 @@ HRF_CHECKED enum hrf_status hrf_slurm_table_parse(char *text, size_t n_bytes, co
 void hrf_slurm_table_release(struct hrf_slurm_table *table);
 /* The entry of that job; the one with the lowest ID if there are several, NULL if there is none. */
 const struct hrf_slurm_entry *hrf_slurm_table_find(const struct hrf_slurm_table *table,
-                                                   int64_t submission, int64_t place);
-/* The next entry of the same submission and place with another ID, which means that the job was
- * submitted twice; NULL if there is none. */
+                                                   int64_t submission, int64_t array_index);
+/* The next entry of the same submission and array index with another ID, which means that the job
+ * was submitted twice; NULL if there is none. */
 const struct hrf_slurm_entry *hrf_slurm_table_duplicate(const struct hrf_slurm_table *table,
                                                         const struct hrf_slurm_entry *entry);
 

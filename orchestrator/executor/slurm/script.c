@@ -43,9 +43,9 @@ char *hrf_slurm_directory(int64_t number)
     return hrf_format("jobs/array-%04lld", (long long)number);
 }
 
-char *hrf_slurm_output_path(int64_t number, int64_t place)
+char *hrf_slurm_output_path(int64_t number, int64_t array_index)
 {
-    return hrf_format("jobs/array-%04lld/%lld.out", (long long)number, (long long)place);
+    return hrf_format("jobs/array-%04lld/%lld.out", (long long)number, (long long)array_index);
 }
 
 /* Appends `text` in single quotes, escaped for bash. */

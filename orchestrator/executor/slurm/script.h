@@ -28,8 +28,8 @@ int64_t hrf_slurm_minutes(const char *duration);
 int64_t hrf_slurm_ranks(const struct hrf_workflow_executor *settings, const char *kind);
 /* The directory of a submission's script and of its elements' output, and the output file of one
  * element; both relative to the run directory. */
-char *hrf_slurm_directory(int64_t number);                  /* heap */
-char *hrf_slurm_output_path(int64_t number, int64_t place); /* heap */
+char *hrf_slurm_directory(int64_t number);                        /* heap */
+char *hrf_slurm_output_path(int64_t number, int64_t array_index); /* heap */
 
 /* The batch script. */
 void hrf_slurm_script(const struct hrf_slurm_job *job, struct hrf_strbuf *out);

@@ -201,7 +201,7 @@ static void slurm_explain(struct hrf_executor *executor, const struct hrf_job_ha
     find_limits(s);
     if (!hrf_slurm_accounting_find(&s->limits, s->run_id, handle, view))
         hrf_log_debug("slurm", "nobody knows how job %lld_%lld ended", (long long)handle->id,
-                      (long long)handle->place);
+                      (long long)handle->array_index);
 }
 
 /* ---- cancel ---- */
@@ -247,12 +247,13 @@ static void end_word(struct cancel_list *list)
         snprintf(list->words[list->n - 1] + list->length, 2, "]");
 }
 
-static void add_cancel(struct cancel_list *list, int64_t id, int64_t place)
+static void add_cancel(struct cancel_list *list, int64_t id, int64_t array_index)
 {
     enum { ROOM = 24 }; /* bytes for one more element and the bracket */
     if (list->n > 0 && id == list->id && list->length + ROOM < sizeof list->words[0]) {
         char *word = list->words[list->n - 1];
-        list->length += (size_t)snprintf(word + list->length, ROOM, ",%lld", (long long)place);
+        list->length += (size_t)snprintf(word + list->length, ROOM, ",%lld",
+                                         (long long)array_index);
         return;
     }
     end_word(list);
@@ -260,7 +261,7 @@ static void add_cancel(struct cancel_list *list, int64_t id, int64_t place)
         send_cancels(list);
     list->id = id;
     list->length = (size_t)snprintf(list->words[list->n++], sizeof list->words[0], "%lld_[%lld",
-                                    (long long)id, (long long)place);
+                                    (long long)id, (long long)array_index);
 }
 
 static void slurm_cancel(struct hrf_executor *executor, const struct hrf_job_handle *handles,
@@ -272,7 +273,7 @@ static void slurm_cancel(struct hrf_executor *executor, const struct hrf_job_han
     for (size_t i = 0; i < n; i++) {
         const int64_t id = hrf_slurm_queue_live_id(s->queue, &handles[i]);
         if (id > 0)
-            add_cancel(list, id, handles[i].place);
+            add_cancel(list, id, handles[i].array_index);
     }
     end_word(list);
     send_cancels(list);
@@ -283,7 +284,7 @@ static char *slurm_output_path(struct hrf_executor *executor, const char *run_di
                                const struct hrf_job_handle *handle)
 {
     (void)executor;
-    HRF_AUTO_FREE char *name = hrf_slurm_output_path(handle->submission, handle->place);
+    HRF_AUTO_FREE char *name = hrf_slurm_output_path(handle->submission, handle->array_index);
     return hrf_path_join(run_directory, name);
 }
 

@@ -332,7 +332,7 @@ void hrf_slurm_queue_look(struct hrf_slurm_queue *q, const struct hrf_job_handle
     if (!q->has_table)
         return;
     const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
-                                                           handle->place);
+                                                           handle->array_index);
     if (e != NULL) {
         fill_view(e, out);
         out->asked_ms = q->table_ms;
@@ -346,7 +346,7 @@ int64_t hrf_slurm_queue_live_id(const struct hrf_slurm_queue *q,
                                 const struct hrf_job_handle *handle)
 {
     const struct hrf_slurm_entry *e = hrf_slurm_table_find(&q->table, handle->submission,
-                                                           handle->place);
+                                                           handle->array_index);
     if (e == NULL)
         return handle->id;
     return e->observed == HRF_JOB_ENDED ? 0 : e->id;

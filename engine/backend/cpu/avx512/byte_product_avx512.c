@@ -131,7 +131,7 @@ struct tile {
     const float *row_scales; /* [rows] */
     const float *residual;   /* NULL, or of the first row and the panel's first column, as y */
     float *y;
-    const char *far; /* memory to ask for: a line for UNROLL steps */
+    const char *prefetched; /* memory to prefetch: a line for UNROLL steps */
 };
 
 /* Stores the numbers of a tile, plus the residual and activated, to its rows of y. The usual tiles
@@ -192,20 +192,20 @@ HRF_ALWAYS_INLINE void add_step(const int registers, const char *const a[], int6
 HRF_ALWAYS_INLINE void run(const int registers, const struct tile *t)
 {
     const struct hrf_byte_product *const p = t->product;
-    const char *a[ROWS], *w = (const char *)t->w, *far = t->far;
+    const char *a[ROWS], *w = (const char *)t->w, *prefetched = t->prefetched;
     int64_t offset = 0, left = t->steps;
     __m512 x[ROWS * MOST_REGISTERS];
     UNROLLED for (int i = 0; i < ROWS; i++) a[i] = (const char *)t->a + i * t->stride;
     EACH_SUM _mm_prefetch((const char *)Y, _MM_HINT_T0);
     EACH_SUM x[i] = start_of(p, t->first + COLUMN);
     for (; left >= UNROLL; left -= UNROLL) {
-        hrf_tile_prefetch(far, 0);
+        hrf_tile_prefetch(prefetched, 0);
         add_step(registers, a, offset, w, 0, x);
         add_step(registers, a, offset, w, 1, x);
         add_step(registers, a, offset, w, 2, x);
         add_step(registers, a, offset, w, 3, x);
         w += UNROLL * registers * LINE;
-        far += LINE;
+        prefetched += LINE;
         offset += UNROLL * WORD;
     }
     for (; left > 0; left--) {
@@ -259,7 +259,7 @@ void hrf_byte_product_avx512(const struct hrf_byte_product *p, const struct hrf_
 {
     static void (*const run_tile[])(const struct tile *) = { NULL, run_1, run_2, run_3, run_4 };
     const int64_t stride = hrf_byte_stride(p->depth);
-    const char *far = ahead->memory, *const end = far + ahead->n_bytes;
+    const char *prefetched = ahead->memory, *const end = prefetched + ahead->n_bytes;
     uint8_t *integers = scratch;
     float *scales = (float *)(void *)(integers + (n_rows + ROWS - 1) / ROWS * ROWS * stride);
     float *const normed = scales + (n_rows + ROWS - 1) / ROWS * ROWS;
@@ -277,8 +277,8 @@ void hrf_byte_product_avx512(const struct hrf_byte_product *p, const struct hrf_
             t.row_scales = scales + r;
             t.residual = residual != NULL ? residual + r * p->columns + first : NULL;
             t.y = y + r * p->columns + first;
-            t.far = far < end ? far : (const char *)t.w;
-            far += far < end ? t.steps / UNROLL * LINE : 0;
+            t.prefetched = prefetched < end ? prefetched : (const char *)t.w;
+            prefetched += prefetched < end ? t.steps / UNROLL * LINE : 0;
             run_tile[width / LANES](&t);
         }
     }

@@ -287,7 +287,7 @@ struct chain {
 };
 
 /* Where the next chain begins. */
-struct place {
+struct position {
     int64_t piece, at;
 };
 
@@ -296,29 +296,29 @@ static uint64_t pieces_below(int64_t piece)
     return piece < 64 ? ((uint64_t)1 << piece) - 1 : ~(uint64_t)0;
 }
 
-/* The chain from `place` on, which it moves behind it. */
+/* The chain from `position` on, which it moves behind it. */
 static void take_chain(const struct panel *panel, const struct hrf_product_piece *pieces,
-                       int64_t n_pieces, struct place *place, struct chain *c)
+                       int64_t n_pieces, struct position *position, struct chain *c)
 {
-    c->begins = place->piece == 0 && place->at == 0;
-    c->before = pieces_below(place->piece + (place->at > 0));
+    c->begins = position->piece == 0 && position->at == 0;
+    c->before = pieces_below(position->piece + (position->at > 0));
     c->n_segments = c->depth = 0;
-    while (place->piece < n_pieces && c->depth < panel->chain) {
-        const struct hrf_product_piece *piece = &pieces[place->piece];
-        const int64_t left = piece->depth - place->at, room = panel->chain - c->depth;
+    while (position->piece < n_pieces && c->depth < panel->chain) {
+        const struct hrf_product_piece *piece = &pieces[position->piece];
+        const int64_t left = piece->depth - position->at, room = panel->chain - c->depth;
         const int64_t depth = left < room ? left : room;
-        c->pieces[c->n_segments] = place->piece;
+        c->pieces[c->n_segments] = position->piece;
         c->segments[c->n_segments++] = (struct segment){
-            .offset = (piece->offset + place->at) * WORD,
+            .offset = (piece->offset + position->at) * WORD,
             .depth = depth,
-            .w = panel->packed + (piece->at + place->at) * panel->registers * LINE,
+            .w = panel->packed + (piece->at + position->at) * panel->registers * LINE,
         };
         c->depth += depth;
-        *place = depth < left ? (struct place){ place->piece, place->at + depth }
-                              : (struct place){ place->piece + 1, 0 };
+        *position = depth < left ? (struct position){ position->piece, position->at + depth }
+                                 : (struct position){ position->piece + 1, 0 };
     }
-    c->ends = place->piece >= n_pieces;
-    c->after = ~pieces_below(place->piece);
+    c->ends = position->piece >= n_pieces;
+    c->after = ~pieces_below(position->piece);
 }
 
 /* What a tile has of a chain: all of it, or without the pieces that are zeros in all of its rows.
@@ -393,8 +393,8 @@ static void run_panel(const struct panel *panel, const struct hrf_product_rows *
         t.mask[c] = hrf_first_lanes_avx512(columns - (panel->first + c) * LANES);
     choose_end(e, &t);
     find_pieces(&tiling, rows, n_pieces, all, present);
-    for (struct place place = { 0, 0 }; place.piece < n_pieces;) {
-        take_chain(panel, pieces, n_pieces, &place, &chain);
+    for (struct position position = { 0, 0 }; position.piece < n_pieces;) {
+        take_chain(panel, pieces, n_pieces, &position, &chain);
         /* The next chain's weights, or the next panel's first. */
         const int64_t w_bytes = chain.depth * panel->registers * LINE;
         struct lines next = { chain.segments[0].w + w_bytes, prefetches_weights ? w_bytes : 0 };

@@ -254,10 +254,10 @@ static void run_cut_blocks(const struct hrf_spec *spec, const struct hrf_kernel_
         const char *line = x + (row / out->dims[2] * in->dims[2] + at / block) * in->dims[3] *
                                    from * size;
         for (int64_t u = 0; u < out->dims[3]; u++) {
-            const int64_t column = u + cut[1], place = at % block * block + column % block;
+            const int64_t column = u + cut[1], position = at % block * block + column % block;
             const char *pixel = line + column / block * from * size;
             copy_strided((size_t)size, channels, y + (row * out->dims[3] + u) * to * size, 1,
-                         pixel + place * (a->block.column_row_depth ? 1 : channels) * size,
+                         pixel + position * (a->block.column_row_depth ? 1 : channels) * size,
                          a->block.column_row_depth ? block * block : 1);
         }
     }

@@ -114,7 +114,7 @@ static void decode(const struct hrf_tile_batch *b, unsigned char *out)
         assert_true(
             hrf_jpeg_tile_decode(&form, b->streams[i], b->lengths[i], 1, tiles + (size_t)i * n));
         for (int32_t k = 0; k < i; k++)
-            assert_memory_not_equal(b->places[i], b->places[k], sizeof b->places[i]);
+            assert_memory_not_equal(b->positions[i], b->positions[k], sizeof b->positions[i]);
     }
     for (int32_t i = 0; i < b->n_cuts; i++) {
         const struct hrf_tile_cut *cut = &b->cuts[i];

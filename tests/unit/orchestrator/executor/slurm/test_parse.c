@@ -76,7 +76,8 @@ static void arrays_of_real_queues_are_spread_out_as_slurm_does(void **state)
         assert_int_equal(a.n_entries, b.n_entries + 1); /* -r forgets the 40 of 1-40:3 */
         for (size_t i = 0; i < b.n_entries; i++) {
             const struct hrf_slurm_entry *e = &b.entries[i], *same = a.entries;
-            while (same < a.entries + a.n_entries && (same->id != e->id || same->place != e->place))
+            while (same < a.entries + a.n_entries &&
+                   (same->id != e->id || same->array_index != e->array_index))
                 same++;
             assert_true(same < a.entries + a.n_entries);
             assert_int_equal(same->observed, e->observed);

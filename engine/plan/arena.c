@@ -1,4 +1,4 @@
-/* place.c - the lowest gap for each buffer (place.h).
+/* arena.c - the lowest gap for each buffer (arena.h).
  *
  * A segment tree over the steps of the plan holds the bytes that are taken. A buffer that is held
  * from step a to step b covers few nodes of the tree completely; it is added to those nodes and to
@@ -6,7 +6,7 @@
  * buffer covers and in the nodes above those. In each node the bytes are ranges without duplicates:
  * a thousand buffers side by side are one range.
  */
-#include "engine/plan/place.h"
+#include "engine/plan/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* place.h - offsets of buffers in one arena: greedy by size, lowest gap that fits.
+/* arena.h - offsets of buffers in one arena: greedy by size, lowest gap that fits.
  *
  * Private to the plan. Pure arithmetic. It takes n log n time in the number of buffers, even if all
  * of them are held at the same time, as long as the memory held at one time has few holes.
  */
-#ifndef HRF_ENGINE_PLAN_PLACE_H
-#define HRF_ENGINE_PLAN_PLACE_H
+#ifndef HRF_ENGINE_PLAN_ARENA_H
+#define HRF_ENGINE_PLAN_ARENA_H
 
 #include "engine/plan/plan.h"
 

@@ -1,6 +1,6 @@
-/* test_place.c - offsets of buffers, and the check of them, against plain loops over all pairs. */
+/* test_arena.c - offsets of buffers, and the check of them, against plain loops over all pairs. */
+#include "engine/plan/arena.h"
 #include "engine/plan/overlaps.h"
-#include "engine/plan/place.h"
 
 #include "base/random.h"
 #include "tests/unit/unit.h"
