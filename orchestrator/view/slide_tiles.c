@@ -3,15 +3,12 @@
 #include "orchestrator/view/slide_tiles.h"
 
 #include "base/guard.h"
+#include "tiler/slide/jpeg_errors.h"
 #include "tiler/slide/slide.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdio.h> /* before jpeglib.h, which uses FILE */
 #include <stdlib.h>
 #include <string.h>
-
-#include <jpeglib.h>
 
 enum { OPEN_SLIDES = 2, QUALITY = 85, DEEPEST = 20, REDUCED_AT_MOST = 64 };
 
@@ -86,24 +83,11 @@ static struct hrf_zoom_range range_of(const struct hrf_slide_info *info)
     return range;
 }
 
-/* libjpeg reports an error by this function, which must not return. */
-struct jpeg_errors {
-    struct jpeg_error_mgr base;
-    jmp_buf back;
-};
-
-static void leave_libjpeg(j_common_ptr info)
-{
-    struct jpeg_errors *errors = (struct jpeg_errors *)(void *)info->err;
-    longjmp(errors->back, 1);
-}
-
 static bool encode_jpeg(const unsigned char *rgb, unsigned char **out, unsigned long *n_bytes)
 {
-    struct jpeg_errors errors;
-    struct jpeg_compress_struct jpeg = { .err = jpeg_std_error(&errors.base) };
-    errors.base.error_exit = leave_libjpeg;
-    if (setjmp(errors.back) != 0) {
+    struct hrf_jpeg_errors errors;
+    struct jpeg_compress_struct jpeg = { .err = hrf_jpeg_errors_init(&errors, NULL) };
+    if (setjmp(errors.failed) != 0) {
         jpeg_destroy_compress(&jpeg);
         return false;
     }

@@ -1,36 +1,6 @@
-/* jpeg_picture.c - JPEG files by libjpeg-turbo, which reports errors by calling back (picture.h).
- */
+/* jpeg_picture.c - JPEG files by libjpeg-turbo (picture.h). */
+#include "tiler/slide/jpeg_errors.h"
 #include "tiler/slide/picture.h"
-
-#include <setjmp.h>
-
-#include <jpeglib.h>
-
-struct failure {
-    struct jpeg_error_mgr base; /* first: libjpeg passes a pointer to it */
-    jmp_buf place;
-    char *reason;
-};
-
-static void leave(j_common_ptr jpeg)
-{
-    struct failure *failure = (struct failure *)(void *)jpeg->err;
-    char text[JMSG_LENGTH_MAX];
-    failure->base.format_message(jpeg, text);
-    snprintf(failure->reason, 256, "%s", text);
-    longjmp(failure->place, 1);
-}
-
-static void take_message(j_common_ptr jpeg, int level)
-{
-    if (level < 0) /* data that is damaged, which libjpeg would replace by guesses */
-        leave(jpeg);
-}
-
-static void say_nothing(j_common_ptr jpeg)
-{
-    (void)jpeg;
-}
 
 static void take_header(const struct jpeg_decompress_struct *jpeg, struct hrf_picture_header *out)
 {
@@ -71,13 +41,10 @@ bool hrf_jpeg_read(FILE *file, struct hrf_picture_header *header, unsigned char 
                    char reason[256])
 {
     struct jpeg_decompress_struct jpeg = { .mem = NULL };
-    struct failure failure = { .reason = reason };
+    struct hrf_jpeg_errors errors;
     volatile bool is_read = false;
-    jpeg.err = jpeg_std_error(&failure.base);
-    failure.base.error_exit = leave;
-    failure.base.emit_message = take_message;
-    failure.base.output_message = say_nothing;
-    if (setjmp(failure.place) == 0) {
+    jpeg.err = hrf_jpeg_errors_init(&errors, reason);
+    if (setjmp(errors.failed) == 0) {
         jpeg_create_decompress(&jpeg);
         is_read = decode(&jpeg, file, header, rgb, reason);
     }

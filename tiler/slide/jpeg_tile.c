@@ -1,33 +1,7 @@
-/* jpeg_tile.c - see jpeg_tile.h. libjpeg reports errors by calling back; this ends in a longjmp to
- * the one function that set the place. */
+/* jpeg_tile.c - see jpeg_tile.h. */
 #include "tiler/slide/jpeg_tile.h"
 
-#include <setjmp.h>
-#include <stdio.h>
-
-#include <jpeglib.h>
-
-struct failure {
-    struct jpeg_error_mgr base; /* first: libjpeg passes a pointer to it */
-    jmp_buf place;
-};
-
-static void leave(j_common_ptr jpeg)
-{
-    struct failure *failure = (struct failure *)(void *)jpeg->err;
-    longjmp(failure->place, 1);
-}
-
-static void take_message(j_common_ptr jpeg, int level)
-{
-    if (level < 0) /* data that is damaged, which libjpeg would replace by guesses */
-        leave(jpeg);
-}
-
-static void say_nothing(j_common_ptr jpeg)
-{
-    (void)jpeg;
-}
+#include "tiler/slide/jpeg_errors.h"
 
 /* Decodes with an object that the caller created and destroys; an error of libjpeg leaves this
  * function by longjmp. */
@@ -69,13 +43,10 @@ bool hrf_jpeg_tile_decode(const struct hrf_jpeg_form *form, const void *data, si
                           int32_t reduction, unsigned char *rgb)
 {
     struct jpeg_decompress_struct jpeg = { .mem = NULL };
-    struct failure failure;
+    struct hrf_jpeg_errors errors;
     volatile bool is_sound = false;
-    jpeg.err = jpeg_std_error(&failure.base);
-    failure.base.error_exit = leave;
-    failure.base.emit_message = take_message;
-    failure.base.output_message = say_nothing;
-    if (setjmp(failure.place) == 0) {
+    jpeg.err = hrf_jpeg_errors_init(&errors, NULL);
+    if (setjmp(errors.failed) == 0) {
         jpeg_create_decompress(&jpeg);
         is_sound = decode(&jpeg, form, data, n_bytes, reduction, rgb);
     }
