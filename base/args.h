@@ -21,9 +21,9 @@ enum hrf_option_type {
     HRF_OPTION_LIST  /* struct hrf_option_list *, may be given more than once */
 };
 
-#define HRF_OPTION_LIST_MAX 64
+#define HRF_OPTION_LIST_MAX 64 /* on a command line; beyond them is room for the command's own */
 struct hrf_option_list {
-    const char *items[HRF_OPTION_LIST_MAX]; /* borrowed from argv */
+    const char *items[HRF_OPTION_LIST_MAX + 4]; /* borrowed, from argv */
     size_t n_items;
 };
 

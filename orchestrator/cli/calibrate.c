@@ -187,9 +187,6 @@ static enum hrf_status make(const struct request *r, const char *file, struct hr
     HRF_AUTO_FREE char *standard = NULL;
     struct hrf_run_summary summary;
     struct hrf_option_list set = r->set;
-    if (set.n_items == HRF_OPTION_LIST_MAX)
-        return hrf_error_set(err, HRF_E_USER, "--set is given %d times; at most %d can be",
-                             HRF_OPTION_LIST_MAX, HRF_OPTION_LIST_MAX - 1);
     set.items[set.n_items++] = "precision=[fp32, int8]";
     HRF_TRY(hrf_cli_load(file, &set, &workflow, err));
     /* Relative to the working directory, as for the options that manage it. */

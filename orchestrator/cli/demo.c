@@ -114,9 +114,6 @@ static enum hrf_status run_demo(const struct hrf_cli_drive *drive, const char *d
         HRF_TRY(hrf_cli_make_demo_cohort(cohort, err));
     HRF_AUTO_FREE char *quoted = hrf_yaml_quote(cohort);
     HRF_AUTO_FREE char *root = hrf_format("dataset.root=%s", quoted);
-    if (set->n_items == HRF_OPTION_LIST_MAX)
-        return hrf_error_set(err, HRF_E_USER, "at most %d --set are allowed",
-                             HRF_OPTION_LIST_MAX - 1);
     struct hrf_option_list all = { .items = { root }, .n_items = 1 };
     for (size_t i = 0; i < set->n_items; i++)
         all.items[all.n_items++] = set->items[i];

@@ -231,9 +231,7 @@ static int infer_main(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_TEXT, &r.out },
         { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated", HRF_OPTION_LIST,
           &r.set },
-        { "notify", "COMMAND",
-          "start this at the end, with a summary as JSON on its standard input", HRF_OPTION_TEXT,
-          &notify },
+        HRF_NOTIFY_OPTION(notify),
         { "dry-run", NULL, "check and plan, but start and write nothing", HRF_OPTION_FLAG,
           &r.dry_run },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &r.json },
@@ -247,17 +245,8 @@ static int infer_main(const struct hrf_command *command, int argc, char **argv)
     HRF_AUTO_FREE char *again = hrf_cli_command_line(command->name, argc, argv);
     HRF_AUTO_FREE char *setting = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    if (notify != NULL && r.set.n_items == HRF_OPTION_LIST_MAX) {
-        fprintf(stderr, "%s infer: at most %d --set are allowed; --notify counts as one\n",
-                HRF_PROGRAM, HRF_OPTION_LIST_MAX);
-        return HRF_EXIT_USAGE;
-    }
-    if (notify != NULL) {
-        if (hrf_cli_notify_setting(notify, &setting, &err) != HRF_OK)
-            return hrf_cli_fail(command->name, &err);
-        r.set.items[r.set.n_items++] = setting;
-    }
-    if (hrf_setting_options_given(&options, &r.given, &err) != HRF_OK)
+    if (hrf_cli_add_notify(notify, &r.set, &setting, &err) != HRF_OK ||
+        hrf_setting_options_given(&options, &r.given, &err) != HRF_OK)
         return hrf_cli_fail(command->name, &err);
     const int code = start(&r, &args, again);
     hrf_text_list_release(&r.given);

@@ -29,9 +29,12 @@ static bool take_word(const char **at, struct hrf_strbuf *word)
     return quote == '\0';
 }
 
-enum hrf_status hrf_cli_notify_setting(const char *text, char **out, struct hrf_error *err)
+enum hrf_status hrf_cli_add_notify(const char *text, struct hrf_option_list *set, char **owned,
+                                   struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) setting = HRF_STRBUF_INIT;
+    if (text == NULL)
+        return HRF_OK;
     const char *at = text + strspn(text, " ");
     if (*at == '\0')
         return hrf_error_set(err, HRF_E_USER, "--notify: name a command");
@@ -45,7 +48,7 @@ enum hrf_status hrf_cli_notify_setting(const char *text, char **out, struct hrf_
         at += strspn(at, " ");
     }
     hrf_strbuf_addc(&setting, ']');
-    *out = hrf_strbuf_detach(&setting);
+    set->items[set->n_items++] = *owned = hrf_strbuf_detach(&setting);
     return HRF_OK;
 }
 

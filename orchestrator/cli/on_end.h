@@ -14,11 +14,19 @@ struct hrf_end {
     int exit_code;     /* of the subcommand */
 };
 
-/* Converts a command line such as "mail -s 'run ended' me" to the setting on_end=[...] (heap).
- * Words are divided at spaces, quotes of both kinds keep spaces, a backslash keeps the next
- * character; nothing else is special. HRF_E_USER: a quote is not closed, or there is no word. */
-HRF_CHECKED enum hrf_status hrf_cli_notify_setting(const char *text, char **out,
-                                                   struct hrf_error *err);
+/* The option --notify; `text`: a const char *. */
+#define HRF_NOTIFY_OPTION(text)                                                                    \
+    {                                                                                              \
+        "notify", "COMMAND",                                                                       \
+            "start this at the end, with a summary as JSON on its standard input (sets on_end)",   \
+            HRF_OPTION_TEXT, &(text)                                                               \
+    }
+/* Adds to `set` the setting on_end=[...] of a command line such as "mail -s 'run ended' me"; *owned
+ * is heap, and `set` refers to it. Words are divided at spaces, quotes of both kinds keep spaces, a
+ * backslash keeps the next character; nothing else is special. `text` NULL: nothing is added.
+ * HRF_E_USER: a quote is not closed, or there is no word. */
+HRF_CHECKED enum hrf_status hrf_cli_add_notify(const char *text, struct hrf_option_list *set,
+                                               char **owned, struct hrf_error *err);
 /* Starts the command of workflow->on_end with the summary on its standard input and waits for it,
  * at most ten minutes. A failure is reported on stderr and has no other effect. */
 void hrf_cli_run_on_end(const struct hrf_end *end);

@@ -24,9 +24,7 @@ static int run_main(const struct hrf_command *command, int argc, char **argv)
         { "set", "KEY=VALUE", "override a key of the file; may be repeated", HRF_OPTION_LIST,
           &request.set },
         { "executor", "local|slurm", "override executor.type", HRF_OPTION_TEXT, &request.executor },
-        { "notify", "COMMAND",
-          "start this at the end, with a summary as JSON on its standard input (sets on_end)",
-          HRF_OPTION_TEXT, &request.notify },
+        HRF_NOTIFY_OPTION(request.notify),
         { "dry-run", NULL, "check and plan, but start nothing", HRF_OPTION_FLAG, &request.dry_run },
         { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
         { NULL },
@@ -37,21 +35,12 @@ static int run_main(const struct hrf_command *command, int argc, char **argv)
     char executor[64];
     HRF_AUTO_FREE char *notify = NULL;
     struct hrf_error err = { .status = HRF_OK };
-    if (request.set.n_items + (request.executor != NULL) + (request.notify != NULL) >
-        HRF_OPTION_LIST_MAX) {
-        fprintf(stderr, "%s %s: at most %d --set are allowed; --executor and --notify count\n",
-                HRF_PROGRAM, command->name, HRF_OPTION_LIST_MAX);
-        return HRF_EXIT_USAGE;
-    }
     if (request.executor != NULL) {
         snprintf(executor, sizeof executor, "executor.type=%s", request.executor);
         request.set.items[request.set.n_items++] = executor;
     }
-    if (request.notify != NULL) {
-        if (hrf_cli_notify_setting(request.notify, &notify, &err) != HRF_OK)
-            return hrf_cli_fail(command->name, &err);
-        request.set.items[request.set.n_items++] = notify;
-    }
+    if (hrf_cli_add_notify(request.notify, &request.set, &notify, &err) != HRF_OK)
+        return hrf_cli_fail(command->name, &err);
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO_FREE char *standard = NULL, *again = hrf_cli_command_line(command->name, argc, argv);
     if (hrf_cli_load(args.operands[0], &request.set, &workflow, &err) != HRF_OK)
