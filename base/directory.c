@@ -60,22 +60,14 @@ enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err)
     return HRF_OK;
 }
 
-void hrf_name_list_release(struct hrf_name_list *list)
+enum hrf_status hrf_path_list_directory(const char *path, struct hrf_text_list *out,
+                                        struct hrf_error *err)
 {
-    for (size_t i = 0; i < list->n_items; i++)
-        hrf_free(list->items[i]);
-    hrf_free(list->items);
-    *list = (struct hrf_name_list){ NULL, 0 };
-}
-
-enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *out,
-                                   struct hrf_error *err)
-{
-    struct hrf_name_list list = { NULL, 0 };
+    struct hrf_text_list list = { NULL, 0 };
     size_t capacity = 0;
-    DIR *stream = opendir(directory);
+    DIR *stream = opendir(path);
     if (stream == NULL)
-        return hrf_error_set_errno(err, errno, "cannot open the folder '%s'", directory);
+        return hrf_error_set_errno(err, errno, "cannot open the folder '%s'", path);
     for (const struct dirent *e; (e = readdir(stream)) != NULL;) {
         if (e->d_name[0] == '.')
             continue;

@@ -3,6 +3,7 @@
 #define HRF_BASE_DIRECTORY_H
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <stddef.h>
 
@@ -14,12 +15,7 @@ HRF_CHECKED enum hrf_status hrf_path_remove_tree(const char *path, struct hrf_er
 HRF_CHECKED enum hrf_status hrf_path_sync_directory(const char *path, struct hrf_error *err);
 
 /* The names in a folder, sorted by their bytes, without those that begin with a dot. */
-struct hrf_name_list {
-    char **items;
-    size_t n_items;
-};
-HRF_CHECKED enum hrf_status hrf_name_list_read(const char *directory, struct hrf_name_list *out,
-                                               struct hrf_error *err);
-void hrf_name_list_release(struct hrf_name_list *list);
+HRF_CHECKED enum hrf_status hrf_path_list_directory(const char *path, struct hrf_text_list *out,
+                                                    struct hrf_error *err);
 
 #endif

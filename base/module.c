@@ -58,3 +58,10 @@ enum hrf_status hrf_module_load(const char *name, const char *build, const void 
     *operations = module->operations;
     return HRF_OK;
 }
+
+bool hrf_module_symbol(void *library, const char *name, void *out)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(out, &symbol, sizeof symbol);
+    return symbol != NULL;
+}

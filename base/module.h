@@ -30,4 +30,8 @@ void hrf_module_look_in(const char *directory);
 HRF_CHECKED enum hrf_status hrf_module_load(const char *name, const char *build,
                                             const void **operations, struct hrf_error *err);
 
+/* Puts a symbol of a library that dlopen() gave into the function pointer *out, which POSIX has no
+ * other way to do. False: the library has none of that name. */
+bool hrf_module_symbol(void *library, const char *name, void *out);
+
 #endif

@@ -151,3 +151,17 @@ bool hrf_text_is_among(const char *text, const char *const *words, size_t n)
             return true;
     return false;
 }
+
+void hrf_text_list_add(struct hrf_text_list *list, const char *text)
+{
+    list->items = hrf_realloc_array(list->items, list->n_items + 1, sizeof *list->items);
+    list->items[list->n_items++] = hrf_strdup(text);
+}
+
+void hrf_text_list_release(struct hrf_text_list *list)
+{
+    for (size_t i = 0; i < list->n_items; i++)
+        hrf_free(list->items[i]);
+    hrf_free(list->items);
+    *list = (struct hrf_text_list){ NULL, 0 };
+}

@@ -39,4 +39,11 @@ char *hrf_text_cut_file_name(const char *text);
 /* True if `text` is one of the n words. */
 bool hrf_text_is_among(const char *text, const char *const *words, size_t n);
 
+struct hrf_text_list {
+    char **items; /* heap strings */
+    size_t n_items;
+};
+void hrf_text_list_add(struct hrf_text_list *list, const char *text); /* a copy of it */
+void hrf_text_list_release(struct hrf_text_list *list);               /* and empties it */
+
 #endif

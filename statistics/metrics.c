@@ -251,3 +251,19 @@ double hrf_confusion_specificity(const struct hrf_confusion *c)
 {
     return ratio(c->true_negative, c->true_negative + c->false_positive);
 }
+
+double hrf_confusion_positive_value(const struct hrf_confusion *c)
+{
+    return ratio(c->true_positive, c->true_positive + c->false_positive);
+}
+
+double hrf_confusion_negative_value(const struct hrf_confusion *c)
+{
+    return ratio(c->true_negative, c->true_negative + c->false_negative);
+}
+
+double hrf_confusion_f1(const struct hrf_confusion *c)
+{
+    return ratio(2 * c->true_positive,
+                 2 * c->true_positive + c->false_positive + c->false_negative);
+}

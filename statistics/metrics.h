@@ -83,6 +83,11 @@ struct hrf_confusion hrf_confusion_count(const struct hrf_labelled *items, size_
 double hrf_confusion_accuracy(const struct hrf_confusion *confusion);
 double hrf_confusion_sensitivity(const struct hrf_confusion *confusion);
 double hrf_confusion_specificity(const struct hrf_confusion *confusion);
+/* The positive and the negative predictive value, and F1, the harmonic mean of the former and the
+ * sensitivity. NaN if no slide was called so. */
+double hrf_confusion_positive_value(const struct hrf_confusion *confusion);
+double hrf_confusion_negative_value(const struct hrf_confusion *confusion);
+double hrf_confusion_f1(const struct hrf_confusion *confusion);
 
 /* Draws as many positives and as many negatives as there are, with replacement: counts[n], how
  * often each is drawn. order[0..n_positive) are the positives, the rest the negatives. */

@@ -38,24 +38,3 @@ enum hrf_status hrf_average_precision(const struct hrf_labelled *items, size_t n
     *out = sum;
     return HRF_OK;
 }
-
-static double ratio(int64_t part, int64_t whole)
-{
-    return whole > 0 ? (double)part / (double)whole : NAN;
-}
-
-double hrf_confusion_positive_value(const struct hrf_confusion *c)
-{
-    return ratio(c->true_positive, c->true_positive + c->false_positive);
-}
-
-double hrf_confusion_negative_value(const struct hrf_confusion *c)
-{
-    return ratio(c->true_negative, c->true_negative + c->false_negative);
-}
-
-double hrf_confusion_f1(const struct hrf_confusion *c)
-{
-    return ratio(2 * c->true_positive,
-                 2 * c->true_positive + c->false_positive + c->false_negative);
-}

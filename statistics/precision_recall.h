@@ -26,10 +26,4 @@ HRF_CHECKED enum hrf_status hrf_precision_recall_curve(const struct hrf_labelled
 HRF_CHECKED enum hrf_status hrf_average_precision(const struct hrf_labelled *items, size_t n_items,
                                                   double *out, struct hrf_error *err);
 
-/* The positive and the negative predictive value, and F1, the harmonic mean of the former and the
- * sensitivity. NaN if no slide was called so. */
-double hrf_confusion_positive_value(const struct hrf_confusion *confusion);
-double hrf_confusion_negative_value(const struct hrf_confusion *confusion);
-double hrf_confusion_f1(const struct hrf_confusion *confusion);
-
 #endif

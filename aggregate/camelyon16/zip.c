@@ -2,6 +2,7 @@
 #include "aggregate/camelyon16/zip.h"
 
 #include "base/file.h"
+#include "base/little_endian.h"
 
 #include <limits.h>
 #include <string.h>
@@ -21,14 +22,9 @@ static uint16_t get16(const unsigned char *at)
     return (uint16_t)(at[0] | at[1] << 8);
 }
 
-static uint32_t get32(const unsigned char *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
 static uint64_t get64(const unsigned char *at)
 {
-    return get32(at) | (uint64_t)get32(at + 4) << 32;
+    return hrf_get_u32(at) | (uint64_t)hrf_get_u32(at + 4) << 32;
 }
 
 void hrf_zip_destroy(struct hrf_zip *zip)
@@ -67,15 +63,15 @@ static enum hrf_status find_directory(const struct hrf_zip *zip, struct director
     for (size_t back = END_BYTES; back <= zip->n_bytes && back <= END_BYTES + 65535; back++) {
         const size_t at = zip->n_bytes - back;
         const unsigned char *end = bytes + at;
-        if (get32(end) != 0x06054b50 || get16(end + 20) != back - END_BYTES)
+        if (hrf_get_u32(end) != 0x06054b50 || get16(end + 20) != back - END_BYTES)
             continue;
-        *out = (struct directory){ get32(end + 16), get32(end + 12), get16(end + 10) };
+        *out = (struct directory){ hrf_get_u32(end + 16), hrf_get_u32(end + 12), get16(end + 10) };
         if (get16(end + 4) != get16(end + 6) || get16(end + 8) != out->n_items)
             return hrf_error_set(err, HRF_E_UNSUPPORTED, "%s: an archive in several parts",
                                  zip->where);
-        if (at >= LOCATOR_BYTES && get32(end - LOCATOR_BYTES) == 0x07064b50) {
+        if (at >= LOCATOR_BYTES && hrf_get_u32(end - LOCATOR_BYTES) == 0x07064b50) {
             const uint64_t at64 = get64(end - LOCATOR_BYTES + 8);
-            if (!is_inside(zip, at64, END64_BYTES) || get32(bytes + at64) != 0x06064b50)
+            if (!is_inside(zip, at64, END64_BYTES) || hrf_get_u32(bytes + at64) != 0x06064b50)
                 return damaged(zip, err);
             *out = (struct directory){ get64(bytes + at64 + 48), get64(bytes + at64 + 40),
                                        get64(bytes + at64 + 32) };
@@ -106,7 +102,7 @@ static void take_extra(const unsigned char *extra, size_t n, struct hrf_zip_entr
 /* One entry of the directory at *at, which moves on. */
 static enum hrf_status take_entry(struct hrf_zip *zip, uint64_t *at, struct hrf_error *err)
 {
-    if (!is_inside(zip, *at, DIRECTORY_BYTES) || get32(zip->bytes + *at) != 0x02014b50)
+    if (!is_inside(zip, *at, DIRECTORY_BYTES) || hrf_get_u32(zip->bytes + *at) != 0x02014b50)
         return damaged(zip, err);
     const unsigned char *head = zip->bytes + *at;
     const size_t n_name = get16(head + 28), n_extra = get16(head + 30),
@@ -114,10 +110,10 @@ static enum hrf_status take_entry(struct hrf_zip *zip, uint64_t *at, struct hrf_
     if (!is_inside(zip, *at, DIRECTORY_BYTES + n_name + n_extra + n_comment))
         return damaged(zip, err);
     struct hrf_zip_entry entry = { .method = get16(head + 10),
-                                   .crc = get32(head + 16),
-                                   .n_packed = get32(head + 20),
-                                   .n_bytes = get32(head + 24),
-                                   .offset = get32(head + 42) };
+                                   .crc = hrf_get_u32(head + 16),
+                                   .n_packed = hrf_get_u32(head + 20),
+                                   .n_bytes = hrf_get_u32(head + 24),
+                                   .offset = hrf_get_u32(head + 42) };
     const char *name = (const char *)head + DIRECTORY_BYTES;
     take_extra(head + DIRECTORY_BYTES + n_name, n_extra, &entry);
     *at += DIRECTORY_BYTES + n_name + n_extra + n_comment;
@@ -216,7 +212,7 @@ enum hrf_status hrf_zip_extract(const struct hrf_zip *zip, const struct hrf_zip_
     if (!is_inside(zip, entry->offset, LOCAL_BYTES))
         return damaged(zip, err);
     const unsigned char *local = zip->bytes + entry->offset;
-    if (get32(local) != 0x04034b50)
+    if (hrf_get_u32(local) != 0x04034b50)
         return damaged(zip, err);
     const uint64_t at = entry->offset + LOCAL_BYTES + get16(local + 26) + get16(local + 28);
     if (!is_inside(zip, at, entry->n_packed))

@@ -2,6 +2,7 @@
 #include "aggregate/report/methods.h"
 
 #include "aggregate/plot/out.h"
+#include "base/path.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -187,12 +188,6 @@ static void patches(struct methods *m)
 
 /* ---- network ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static void network(struct methods *m)
 {
     const struct hrf_cohort *c = m->cohort;
@@ -201,7 +196,7 @@ static void network(struct methods *m)
     hrf_out_adds(m->out, " and the standard deviation ");
     name(m, fact(m, "standard deviation"));
     hrf_out_adds(m->out, " of red, green and blue. The network ");
-    name(m, base_name(fact(m, "model")));
+    name(m, hrf_path_name(fact(m, "model")));
     hrf_out_addf(m->out, " (ONNX, SHA-256 %.16s", fact(m, "model SHA-256"));
     cite(m, ONNX);
     hrf_out_adds(m->out, ") was evaluated at ");
@@ -314,7 +309,7 @@ static void scoring(struct methods *m)
         return;
     if (fact(m, "slide head")[0] != '\0') {
         hrf_out_adds(m->out, "The embeddings of a slide's patches were scored by the slide head ");
-        name(m, base_name(fact(m, "slide head")));
+        name(m, hrf_path_name(fact(m, "slide head")));
         hrf_out_adds(m->out, ". ");
     } else if (c->has_forest) {
         hrf_out_adds(m->out, "The heat map of each slide was described by 30 features");

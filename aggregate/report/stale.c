@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/path.h"
+#include "base/sort.h"
 #include "base/text.h"
 
 #include <dirent.h>
@@ -21,11 +22,6 @@ static bool is_temporary(const char *name)
            strspn(name + n - DIGITS, "0123456789abcdef") == DIGITS;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* What a report writes under this name is not among what is to stay. */
 static bool is_stale(const char *name, const char *suffix, const char *const *keep, size_t n)
 {
@@ -34,7 +30,7 @@ static bool is_stale(const char *name, const char *suffix, const char *const *ke
         return false;
     HRF_AUTO_FREE char *stem = hrf_strndup(name, length - tail);
     const char *key = stem;
-    return n == 0 || bsearch(&key, keep, n, sizeof *keep, compare_names) == NULL;
+    return n == 0 || bsearch(&key, keep, n, sizeof *keep, hrf_compare_texts) == NULL;
 }
 
 /* suffix NULL: only temporary files. */

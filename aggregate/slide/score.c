@@ -80,19 +80,10 @@ static double score_percentile(const float *descending, size_t n, double percent
     return high + (low - high) * (at - (double)i);
 }
 
-/* A patch's place on the grid; sorted by (column, row), which is the order of a tile plan. */
 struct cell {
-    int64_t column, row;
+    struct hrf_grid_cell at; /* of a patch; first: they are sorted by it */
     double p;
 };
-
-static int by_place(const void *a, const void *b)
-{
-    const struct cell *x = a, *y = b;
-    if (x->column != y->column)
-        return x->column < y->column ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
 
 static enum hrf_status make_cells(const struct hrf_tile_plan *plan, const float *p, size_t step,
                                   struct cell *cells, struct hrf_error *err)
@@ -103,28 +94,27 @@ static enum hrf_status make_cells(const struct hrf_tile_plan *plan, const float 
                              "1 is needed to find neighbours",
                              plan->stride_x0, plan->stride_y0);
     size_t n = (size_t)plan->n_patches;
-    for (size_t i = 0; i < n; i++) {
-        const struct hrf_grid_cell at = hrf_tile_plan_cell(plan, &plan->patches[i]);
-        cells[i] = (struct cell){ .column = at.column, .row = at.row, .p = (double)p[i * step] };
-    }
-    qsort(cells, n, sizeof *cells, by_place);
+    for (size_t i = 0; i < n; i++)
+        cells[i] = (struct cell){ .at = hrf_tile_plan_cell(plan, &plan->patches[i]),
+                                  .p = (double)p[i * step] };
+    qsort(cells, n, sizeof *cells, hrf_compare_grid_cells);
     for (size_t i = 1; i < n; i++)
-        if (by_place(&cells[i - 1], &cells[i]) == 0)
+        if (hrf_compare_grid_cells(&cells[i - 1], &cells[i]) == 0)
             return hrf_error_set(err, HRF_E_USER,
                                  "two patches of the tile plan stand on column %lld, row %lld of "
                                  "the grid",
-                                 (long long)cells[i].column, (long long)cells[i].row);
+                                 (long long)cells[i].at.column, (long long)cells[i].at.row);
     return HRF_OK;
 }
 
 /* The first cell at or after (column, row) in the sorted array. */
 static size_t lower_bound(const struct cell *cells, size_t n, int64_t column, int64_t row)
 {
-    struct cell wanted = { .column = column, .row = row };
+    const struct hrf_grid_cell wanted = { .column = column, .row = row };
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (by_place(&cells[middle], &wanted) < 0)
+        if (hrf_compare_grid_cells(&cells[middle], &wanted) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -132,13 +122,13 @@ static size_t lower_bound(const struct cell *cells, size_t n, int64_t column, in
     return low;
 }
 
-static double smoothed_at(const struct cell *cells, size_t n, const struct cell *at)
+static double smoothed_at(const struct cell *cells, size_t n, const struct cell *of)
 {
     double sum = 0.0;
     size_t present = 0;
-    for (int64_t column = at->column - 1; column <= at->column + 1; column++)
-        for (size_t i = lower_bound(cells, n, column, at->row - 1);
-             i < n && cells[i].column == column && cells[i].row <= at->row + 1; i++) {
+    for (int64_t column = of->at.column - 1; column <= of->at.column + 1; column++)
+        for (size_t i = lower_bound(cells, n, column, of->at.row - 1);
+             i < n && cells[i].at.column == column && cells[i].at.row <= of->at.row + 1; i++) {
             sum += cells[i].p;
             present++;
         }

@@ -14,12 +14,18 @@
 #define HRF_ENGINE_BACKEND_KERNEL_H
 
 #include "base/error.h"
+#include "base/min_max.h"
 #include "engine/ir/fused_pair.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #define HRF_BUFFER_ALIGNMENT 64 /* bytes: one cache line, one AVX-512 register */
+/* Where a buffer behind one of n_bytes may begin. */
+static inline size_t hrf_buffer_aligned(size_t n_bytes)
+{
+    return hrf_round_up(n_bytes, HRF_BUFFER_ALIGNMENT);
+}
 
 /* The pointers of one run. Constants and absent inputs are NULL: the kernel has its own copy.
  * The output is disjoint from every input, except that it may be exactly the buffer of the

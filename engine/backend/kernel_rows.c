@@ -14,8 +14,8 @@ enum hrf_node_form hrf_node_form(const struct hrf_graph *graph, const struct hrf
         if (index < 0 || graph->values[index].data != NULL)
             continue;
         const enum hrf_dtype dtype = graph->values[index].dtype;
-        half |= dtype == HRF_F16 || dtype == HRF_B16;
-        integer |= dtype == HRF_S8 || dtype == HRF_U8;
+        half |= hrf_dtype_is_half(dtype);
+        integer |= hrf_dtype_is_byte(dtype);
     }
     return integer ? HRF_FORM_INTEGER : half ? HRF_FORM_HALF : HRF_FORM_FLOAT;
 }

@@ -8,8 +8,7 @@ static bool is_run_time_type(enum hrf_op op, enum hrf_dtype dtype)
 {
     if (op == HRF_OP_PERFORMER_STATE || op == HRF_OP_PERFORMER_APPLY)
         return dtype == HRF_F32 || dtype == HRF_F64;
-    return dtype == HRF_F32 || dtype == HRF_F16 || dtype == HRF_B16 || dtype == HRF_S8 ||
-           dtype == HRF_U8;
+    return hrf_dtype_is_float(dtype) || hrf_dtype_is_byte(dtype);
 }
 
 /* Prologues are for computing in floats: in 8 bits their result is what has a scale. */

@@ -14,6 +14,11 @@ int32_t hrf_encoder_fail(struct hrf_encoder_build *b, enum hrf_status status)
     return HRF_NO_VALUE;
 }
 
+int32_t hrf_encoder_refuse(struct hrf_encoder_build *b, const char *what)
+{
+    return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER, "%s: %s", b->file->path, what));
+}
+
 struct hrf_safetensor *hrf_encoder_look(struct hrf_encoder_build *b, const char *format, ...)
 {
     char name[160];

@@ -64,6 +64,8 @@ int32_t hrf_encoder_conv(struct hrf_encoder_build *b, const char *name, int32_t 
                          int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t group);
 /* Sets the status unless one is set; always HRF_NO_VALUE. */
 int32_t hrf_encoder_fail(struct hrf_encoder_build *b, enum hrf_status status);
+/* The same with HRF_E_USER and a sentence about the file. */
+int32_t hrf_encoder_refuse(struct hrf_encoder_build *b, const char *what);
 
 /* The families: from "input" [N][3][size][size] to the embedding [N][D], or the logits. */
 int32_t hrf_encoder_vit(struct hrf_encoder_build *b, int32_t x);

@@ -6,11 +6,6 @@
 
 enum { NAME = 96 };
 
-static int32_t refuse(struct hrf_encoder_build *b, const char *what)
-{
-    return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER, "%s: %s", b->file->path, what));
-}
-
 /* Output channels of a convolution or matrix of the file; 0: it is not there. */
 static int64_t outputs_of(struct hrf_encoder_build *b, const char *name)
 {
@@ -22,7 +17,7 @@ static int32_t classify(struct hrf_encoder_build *b, const char *name, int32_t x
 {
     const int64_t classes = outputs_of(b, name);
     if (b->status == HRF_OK && classes == 0)
-        return refuse(b, "these weights bring no classifier");
+        return hrf_encoder_refuse(b, "these weights bring no classifier");
     return hrf_encoder_linear(b, name, x, classes, width);
 }
 
@@ -130,10 +125,12 @@ int32_t hrf_encoder_resnet(struct hrf_encoder_build *b, int32_t x)
     const int n_stages = which == HRF_POOL_STAGE3 ? 3 : N_STAGES;
     int64_t channels = outputs_of(b, "conv1");
     if (b->status == HRF_OK && channels == 0)
-        return refuse(b, "it has no 'conv1.weight': these are not the weights of a ResNet in "
-                         "timm's names");
+        return hrf_encoder_refuse(
+            b, "it has no 'conv1.weight': these are not the weights of a ResNet in "
+               "timm's names");
     if (which == HRF_POOL_CLASS || which == HRF_POOL_BOTH)
-        return refuse(b, "ResNets have no class token: take --pool mean, stage3 or logits");
+        return hrf_encoder_refuse(
+            b, "ResNets have no class token: take --pool mean, stage3 or logits");
     check_named(b, n_stages);
     x = stem(b, x);
     for (int stage = 1; stage <= n_stages; stage++)
@@ -240,11 +237,13 @@ int32_t hrf_encoder_convnext(struct hrf_encoder_build *b, int32_t x)
     int64_t channels = outputs_of(b, "stem.0");
     const struct hrf_safetensor *first = hrf_encoder_look(b, "stem.0.weight");
     if (b->status == HRF_OK && (first == NULL || first->shape.rank != 4))
-        return refuse(b, "it has no 'stem.0.weight': these are not the weights of a ConvNeXt in "
-                         "timm's names");
+        return hrf_encoder_refuse(
+            b, "it has no 'stem.0.weight': these are not the weights of a ConvNeXt in "
+               "timm's names");
     if (which != HRF_POOL_MEAN && which != HRF_POOL_LOGITS)
-        return refuse(b, "ConvNeXts have no class token and no third stage: take --pool mean or "
-                         "logits");
+        return hrf_encoder_refuse(
+            b, "ConvNeXts have no class token and no third stage: take --pool mean or "
+               "logits");
     const int64_t patch = first != NULL ? first->shape.dims[2] : 0;
     x = hrf_encoder_conv(b, "stem.0", x, 3, channels, patch, patch, 0, 1);
     x = image_norm(b, "stem.1", x, channels);

@@ -18,11 +18,6 @@ static int64_t n_tokens(const struct vit *v)
     return v->n_prefix + v->grid * v->grid;
 }
 
-static int32_t refuse(struct hrf_encoder_build *b, const char *what)
-{
-    return hrf_encoder_fail(b, hrf_error_set(b->err, HRF_E_USER, "%s: %s", b->file->path, what));
-}
-
 /* That the weights are of the network that the name stands for: another number of heads, which no
  * tensor shows, makes other outputs without a word. */
 static void check_named(struct hrf_encoder_build *b, const struct vit *v)
@@ -50,8 +45,9 @@ static void find_sizes(struct hrf_encoder_build *b, struct vit *v)
     const struct hrf_safetensor *registers = hrf_encoder_look(b, "reg_token");
     const int64_t size = b->wanted->size;
     if (proj == NULL || proj->shape.rank != 4 || proj->shape.dims[2] < 1) {
-        (void)refuse(b, "it has no 'patch_embed.proj.weight' of 4 axes: these are not the weights "
-                        "of a vision transformer in timm's names");
+        (void)hrf_encoder_refuse(
+            b, "it has no 'patch_embed.proj.weight' of 4 axes: these are not the weights "
+               "of a vision transformer in timm's names");
         return;
     }
     v->width = proj->shape.dims[0];
@@ -310,14 +306,15 @@ static int32_t pool(struct hrf_encoder_build *b, const struct vit *v, int32_t x,
     const bool norms_after = hrf_encoder_look(b, "fc_norm.weight") != NULL;
     a.axis = 1;
     if (which != HRF_POOL_MEAN && !v->has_class)
-        return refuse(b, "these weights have no class token: take --pool mean");
+        return hrf_encoder_refuse(b, "these weights have no class token: take --pool mean");
     if (which != HRF_POOL_MEAN && norms_after)
-        return refuse(b, "these weights norm the mean of the patches' tokens ('fc_norm'): take "
-                         "--pool mean");
+        return hrf_encoder_refuse(
+            b, "these weights norm the mean of the patches' tokens ('fc_norm'): take "
+               "--pool mean");
     if (hrf_encoder_look(b, "norm.weight") != NULL)
         x = hrf_encoder_layer_norm(b, "norm", x, 2, v->width, b->epsilon);
     else if (!norms_after)
-        return refuse(b, "it has no last norm ('norm.weight')");
+        return hrf_encoder_refuse(b, "it has no last norm ('norm.weight')");
     if (which == HRF_POOL_CLASS)
         return first_token(b, v, x);
     if (which == HRF_POOL_BOTH)
@@ -334,7 +331,7 @@ int32_t hrf_encoder_vit(struct hrf_encoder_build *b, int32_t x)
     enum hrf_encoder_pool which = b->wanted->pool;
     find_sizes(b, &v);
     if (which == HRF_POOL_STAGE3)
-        return refuse(b, "stage3 is an output of ResNets");
+        return hrf_encoder_refuse(b, "stage3 is an output of ResNets");
     if (b->status != HRF_OK)
         return HRF_NO_VALUE;
     x = tokens_of(b, &v, x);
@@ -344,7 +341,7 @@ int32_t hrf_encoder_vit(struct hrf_encoder_build *b, int32_t x)
         return pool(b, &v, x, which);
     const struct hrf_safetensor *head = hrf_encoder_look(b, "head.weight");
     if (head == NULL || head->shape.rank != 2)
-        return refuse(b, "these weights bring no classifier ('head.weight')");
+        return hrf_encoder_refuse(b, "these weights bring no classifier ('head.weight')");
     const bool is_mean = !v.has_class || hrf_encoder_look(b, "fc_norm.weight") != NULL;
     x = pool(b, &v, x, is_mean ? HRF_POOL_MEAN : HRF_POOL_CLASS);
     return hrf_encoder_linear(b, "head", x, head->shape.dims[0], v.width);

@@ -460,8 +460,7 @@ static enum hrf_status allocate_pixels(struct hrf_feed *feed, int32_t form, stru
     const size_t needed = config->gives_tiles
                               ? feed->tiles.block_bytes
                               : (size_t)numbers * hrf_feed_form_bytes(&config->forms[form]);
-    const size_t n_bytes = (needed + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT *
-                           HRF_BUFFER_ALIGNMENT;
+    const size_t n_bytes = hrf_buffer_aligned(needed);
     if (!is_taken(config, form)) {
         feed->blocks[form] = hrf_alloc_aligned((size_t)config->n_ahead * n_bytes,
                                                HRF_BUFFER_ALIGNMENT);

@@ -29,9 +29,9 @@ void hrf_pixel_writer_init(struct hrf_pixel_writer *writer, const struct hrf_fee
     writer->form = *form;
     for (int c = 0; c < 3; c++) {
         const float *table = writer->normaliser.table[c];
-        if (type == HRF_F16 || type == HRF_B16)
+        if (hrf_dtype_is_half(type))
             hrf_floats_to(type, table, writer->halves[c], 256);
-        for (int v = 0; v < 256 && (type == HRF_S8 || type == HRF_U8); v++)
+        for (int v = 0; v < 256 && hrf_dtype_is_byte(type); v++)
             writer->bytes[c][v] = (uint8_t)(hrf_quantize(table[v], type, &form->quantization) &
                                             0xff);
     }

@@ -2,16 +2,12 @@
 #include "engine/input/tile_batches.h"
 
 #include "base/alloc.h"
+#include "base/min_max.h"
 #include "tiler/slide/level_read.h"
 
 #include <assert.h>
 
 enum { STREAM_ALIGNMENT = 16, BLOCK_ALIGNMENT = 64, MIN_BLOCK = 1 << 20 };
-
-static size_t align(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* A batch whose parts come one after the other. `batch` has no room yet while they are counted. */
 struct listing {
@@ -53,7 +49,7 @@ static enum hrf_status take_part(void *context, const struct hrf_tile_part *part
         listing->positions[tile][1] = (int32_t)part->row;
         if (listing->streams != NULL)
             batch->streams[tile] = listing->streams + listing->stream_bytes;
-        listing->stream_bytes += align(part->n_bytes, STREAM_ALIGNMENT);
+        listing->stream_bytes += hrf_round_up(part->n_bytes, STREAM_ALIGNMENT);
     }
     if (listing->streams != NULL)
         batch->cuts[batch->n_cuts] = (struct hrf_tile_cut){ .tile = tile,
@@ -93,12 +89,12 @@ static struct block_layout layout_of(const struct hrf_tile_batches *b)
 {
     const size_t tiles = (size_t)b->max_tiles, cuts = (size_t)b->max_cuts;
     struct block_layout l;
-    l.streams_of = align(sizeof(struct hrf_tile_batch), BLOCK_ALIGNMENT);
-    l.lengths = align(l.streams_of + tiles * sizeof(void *), BLOCK_ALIGNMENT);
-    l.positions = align(l.lengths + tiles * sizeof(size_t), BLOCK_ALIGNMENT);
-    l.cuts = align(l.positions + tiles * 2 * sizeof(int32_t), BLOCK_ALIGNMENT);
-    l.witness = align(l.cuts + cuts * sizeof(struct hrf_tile_cut), BLOCK_ALIGNMENT);
-    l.streams = align(l.witness + (size_t)b->n_rows * (size_t)b->side * 3, BLOCK_ALIGNMENT);
+    l.streams_of = hrf_round_up(sizeof(struct hrf_tile_batch), BLOCK_ALIGNMENT);
+    l.lengths = hrf_round_up(l.streams_of + tiles * sizeof(void *), BLOCK_ALIGNMENT);
+    l.positions = hrf_round_up(l.lengths + tiles * sizeof(size_t), BLOCK_ALIGNMENT);
+    l.cuts = hrf_round_up(l.positions + tiles * 2 * sizeof(int32_t), BLOCK_ALIGNMENT);
+    l.witness = hrf_round_up(l.cuts + cuts * sizeof(struct hrf_tile_cut), BLOCK_ALIGNMENT);
+    l.streams = hrf_round_up(l.witness + (size_t)b->n_rows * (size_t)b->side * 3, BLOCK_ALIGNMENT);
     l.end = l.streams + b->stream_bytes;
     return l;
 }

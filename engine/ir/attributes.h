@@ -212,4 +212,13 @@ struct hrf_attributes {
     } performer;
 };
 
+/* True if the attribute `axes` names the axis. */
+static inline bool hrf_attributes_name_axis(const struct hrf_attributes *attributes, int32_t axis)
+{
+    for (int32_t i = 0; i < attributes->n_axes; i++)
+        if (attributes->axes[i] == axis)
+            return true;
+    return false;
+}
+
 #endif

@@ -23,7 +23,7 @@ static inline bool hrf_feed_form_is_same(const struct hrf_feed_form *a,
 {
     if (a->raw && b->raw) /* bytes are the same for every type */
         return true;
-    const bool is_quantized = a->type == HRF_S8 || a->type == HRF_U8;
+    const bool is_quantized = hrf_dtype_is_byte(a->type);
     return a->raw == b->raw && a->type == b->type &&
            (!is_quantized || (a->quantization.scale == b->quantization.scale &&
                               a->quantization.zero_point == b->quantization.zero_point));

@@ -392,6 +392,18 @@ struct hrf_graph {
     struct hrf_shape file_shape;
     size_t values_capacity, nodes_capacity; /* private */
 };
+/* Input k as a value; NULL if it is missing. */
+static inline const struct hrf_value *hrf_node_value(const struct hrf_graph *graph,
+                                                     const struct hrf_node *node, int32_t k)
+{
+    return hrf_node_has_input(node, k) ? &graph->values[node->inputs[k]] : NULL;
+}
+/* True if input k is there and is a constant. */
+static inline bool hrf_node_has_constant(const struct hrf_graph *graph, const struct hrf_node *node,
+                                         int32_t k)
+{
+    return hrf_node_has_input(node, k) && graph->values[node->inputs[k]].data != NULL;
+}
 
 /* last[v]: the last node that reads value v; -1: none does. */
 void hrf_graph_find_last_readers(const struct hrf_graph *graph, int32_t *last);

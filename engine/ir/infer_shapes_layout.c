@@ -96,14 +96,6 @@ enum hrf_status hrf_infer_transpose(struct hrf_inference *in)
     return HRF_OK;
 }
 
-static bool names_axis(const struct hrf_attributes *a, int32_t axis)
-{
-    for (int32_t i = 0; i < a->n_axes; i++)
-        if (a->axes[i] == axis)
-            return true;
-    return false;
-}
-
 enum hrf_status hrf_infer_squeeze(struct hrf_inference *in)
 {
     const struct hrf_shape *x = &hrf_infer_input(in, 0)->shape;
@@ -111,7 +103,7 @@ enum hrf_status hrf_infer_squeeze(struct hrf_inference *in)
     HRF_TRY(hrf_infer_axes(in, x->rank));
     in->shape.rank = 0;
     for (int32_t i = 0; i < x->rank; i++) {
-        bool named = names_axis(a, i);
+        bool named = hrf_attributes_name_axis(a, i);
         if (named && x->dims[i] != 1)
             return hrf_infer_fail(in, "axis %d is %lld long, not 1", (int)i, (long long)x->dims[i]);
         if (!named && (a->n_axes > 0 || x->dims[i] != 1))
@@ -130,7 +122,7 @@ enum hrf_status hrf_infer_unsqueeze(struct hrf_inference *in)
     in->shape.rank = x->rank + a->n_axes;
     HRF_TRY(hrf_infer_axes(in, in->shape.rank));
     for (int32_t i = 0, from = 0; i < in->shape.rank; i++)
-        in->shape.dims[i] = names_axis(a, i) ? 1 : x->dims[from++];
+        in->shape.dims[i] = hrf_attributes_name_axis(a, i) ? 1 : x->dims[from++];
     return HRF_OK;
 }
 
@@ -372,7 +364,7 @@ enum hrf_status hrf_infer_reduction(struct hrf_inference *in)
     }
     in->shape.rank = 0;
     for (int32_t i = 0; i < x->rank; i++) {
-        if (!names_axis(a, i))
+        if (!hrf_attributes_name_axis(a, i))
             in->shape.dims[in->shape.rank++] = x->dims[i];
         else if (a->keep_dims)
             in->shape.dims[in->shape.rank++] = 1;

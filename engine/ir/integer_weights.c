@@ -1,11 +1,5 @@
 #include "engine/ir/integer_weights.h"
 
-static const struct hrf_value *input_of(const struct hrf_graph *graph, const struct hrf_node *node,
-                                        int32_t k)
-{
-    return k < node->n_inputs && node->inputs[k] >= 0 ? &graph->values[node->inputs[k]] : NULL;
-}
-
 static int32_t integer_at(const struct hrf_value *value, int64_t i)
 {
     switch (value->dtype) {
@@ -27,7 +21,7 @@ static int64_t inside_of_axis(const struct hrf_node *node, const struct hrf_shap
     return inner;
 }
 
-static bool has_one_scale(const struct hrf_graph *graph, const struct hrf_node *node)
+bool hrf_quantization_is_one(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_shape_count(&graph->values[node->inputs[HRF_QUANTIZE_SCALE]].shape) == 1;
 }
@@ -37,9 +31,9 @@ struct hrf_quantization hrf_quantization_at(const struct hrf_graph *graph,
                                             const struct hrf_shape *shape, int64_t i)
 {
     const float *scales = graph->values[node->inputs[HRF_QUANTIZE_SCALE]].data;
-    const struct hrf_value *zero = input_of(graph, node, HRF_QUANTIZE_ZERO_POINT);
+    const struct hrf_value *zero = hrf_node_value(graph, node, HRF_QUANTIZE_ZERO_POINT);
     int64_t index = 0;
-    if (!has_one_scale(graph, node))
+    if (!hrf_quantization_is_one(graph, node))
         index = i / inside_of_axis(node, shape) % shape->dims[node->attributes.axis];
     return (struct hrf_quantization){ .scale = scales[index],
                                       .zero_point = zero != NULL ? integer_at(zero, index) : 0 };
@@ -56,12 +50,12 @@ struct runs {
 static struct runs runs_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     struct runs r = { .x = &graph->values[node->inputs[HRF_QUANTIZE_X]],
-                      .zero = input_of(graph, node, HRF_QUANTIZE_ZERO_POINT),
+                      .zero = hrf_node_value(graph, node, HRF_QUANTIZE_ZERO_POINT),
                       .scales = graph->values[node->inputs[HRF_QUANTIZE_SCALE]].data,
                       .n_indices = 1 };
     const int64_t n = hrf_shape_count(&r.x->shape);
     r.inner = n;
-    if (!has_one_scale(graph, node)) {
+    if (!hrf_quantization_is_one(graph, node)) {
         r.n_indices = r.x->shape.dims[node->attributes.axis];
         r.inner = inside_of_axis(node, &r.x->shape);
     }
@@ -147,7 +141,7 @@ static bool reads_weights(const struct hrf_graph *graph, const struct hrf_node *
     const int64_t axis = is_gemm && !reader->attributes.gemm.transpose_b ? 1 : 0;
     if ((!is_matmul && !is_gemm && reader->op != HRF_OP_CONV) ||
         reader->n_inputs > HRF_CONV_SCALES ||
-        (!is_matmul && !has_one_scale(graph, node) && node->attributes.axis != axis))
+        (!is_matmul && !hrf_quantization_is_one(graph, node) && node->attributes.axis != axis))
         return false;
     for (int32_t k = 0; k < reader->n_inputs; k++)
         if ((reader->inputs[k] == node->outputs[0]) != (k == HRF_CONV_WEIGHTS))

@@ -10,6 +10,8 @@
 #include "engine/ir/graph.h"
 #include "engine/ir/readers.h"
 
+/* True if a QUANTIZE or DEQUANTIZE has one scale, not one for each index along an axis. */
+bool hrf_quantization_is_one(const struct hrf_graph *graph, const struct hrf_node *node);
 /* Scale and zero point by which a QUANTIZE or DEQUANTIZE of the model, whose input has `shape`,
  * converts the input's element `i`. */
 struct hrf_quantization hrf_quantization_at(const struct hrf_graph *graph,

@@ -23,6 +23,19 @@ enum hrf_dtype {
 };
 size_t hrf_dtype_size(enum hrf_dtype dtype);
 const char *hrf_dtype_name(enum hrf_dtype dtype);
+static inline bool hrf_dtype_is_half(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F16 || dtype == HRF_B16;
+}
+/* The floats that kernels compute with: not F64. */
+static inline bool hrf_dtype_is_float(enum hrf_dtype dtype)
+{
+    return dtype == HRF_F32 || hrf_dtype_is_half(dtype);
+}
+static inline bool hrf_dtype_is_byte(enum hrf_dtype dtype)
+{
+    return dtype == HRF_S8 || dtype == HRF_U8;
+}
 
 struct hrf_shape {
     int32_t rank;

@@ -2,6 +2,8 @@
  * (gpu_meter.h). */
 #include "engine/meters/gpu_meter.h"
 
+#include "base/module.h"
+
 #include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
@@ -36,30 +38,23 @@ struct hrf_gpu_meter {
     bool has_energy;
 };
 
-/* A symbol as a function pointer: POSIX has no other way. */
-static bool find(void *library, const char *name, void *out)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(out, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static enum hrf_status load(struct hrf_gpu_meter *meter, const char *name, struct hrf_error *err)
 {
     struct nvml *n = &meter->nvml;
     meter->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (meter->library == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "NVML cannot be loaded: %s", dlerror());
-    if (!find(meter->library, "nvmlInit_v2", &n->init) ||
-        !find(meter->library, "nvmlShutdown", &n->shutdown) ||
-        !find(meter->library, "nvmlErrorString", &n->error_text) ||
-        !find(meter->library, "nvmlSystemGetDriverVersion", &n->driver_version) ||
-        !find(meter->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->device_at) ||
-        !find(meter->library, "nvmlDeviceGetTotalEnergyConsumption", &n->energy))
+    if (!hrf_module_symbol(meter->library, "nvmlInit_v2", &n->init) ||
+        !hrf_module_symbol(meter->library, "nvmlShutdown", &n->shutdown) ||
+        !hrf_module_symbol(meter->library, "nvmlErrorString", &n->error_text) ||
+        !hrf_module_symbol(meter->library, "nvmlSystemGetDriverVersion", &n->driver_version) ||
+        !hrf_module_symbol(meter->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->device_at) ||
+        !hrf_module_symbol(meter->library, "nvmlDeviceGetTotalEnergyConsumption", &n->energy))
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' is no NVML of today: %s", name,
                              dlerror());
     /* Drivers before 510 have no such call. */
-    (void)find(meter->library, "nvmlDeviceGetComputeRunningProcesses_v3", &n->processes);
+    (void)hrf_module_symbol(meter->library, "nvmlDeviceGetComputeRunningProcesses_v3",
+                            &n->processes);
     return HRF_OK;
 }
 

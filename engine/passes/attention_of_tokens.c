@@ -6,11 +6,6 @@
 #include "engine/passes/passes.h"
 #include "engine/passes/token_view.h"
 
-static const struct hrf_shape *shape_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value].shape;
-}
-
 /* Follows the moves that make `value` back to the first value of rank 3. */
 static bool find_view(const struct hrf_match *m, int32_t value, struct hrf_token_view *out)
 {
@@ -39,8 +34,8 @@ static const struct hrf_node *find_attention(const struct hrf_match *m,
     for (int i = 0; i < 4; i++)
         if (transpose->attributes.axes[i] != axes[i])
             return NULL;
-    const struct hrf_shape *y = shape_of(m, node->outputs[0]);
-    const struct hrf_shape *to = shape_of(m, reshape->outputs[0]);
+    const struct hrf_shape *y = &hrf_match_value(m, node->outputs[0])->shape;
+    const struct hrf_shape *to = &hrf_match_value(m, reshape->outputs[0])->shape;
     return y->rank == 4 && to->rank == 3 && to->dims[0] == y->dims[0] && to->dims[1] == y->dims[2]
                ? node
                : NULL;
@@ -50,7 +45,7 @@ static void fuse(const struct hrf_match *m, struct hrf_node *reshape,
                  const struct hrf_node *attention)
 {
     struct hrf_attributes a = attention->attributes;
-    const struct hrf_shape *q = shape_of(m, attention->inputs[HRF_ATTENTION_Q]);
+    const struct hrf_shape *q = &hrf_match_value(m, attention->inputs[HRF_ATTENTION_Q])->shape;
     int32_t inputs[4] = { HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
     a.attention.heads = q->dims[1];
     a.attention.head_size = q->dims[3];

@@ -8,11 +8,6 @@
 
 static const int64_t swap[] = { 1, 0, 2 };
 
-static const struct hrf_value *value_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value];
-}
-
 static bool transposes(const struct hrf_node *node, const int64_t *axes, int32_t n)
 {
     return node != NULL && node->attributes.n_axes == n &&
@@ -32,20 +27,20 @@ static struct hrf_attributes transpose_by(const int64_t *axes, int32_t n)
 /* The transposed input of a node that works on each row by itself; -1: it is no such node. */
 static int32_t find_transposed(const struct hrf_match *m, const struct hrf_node *node)
 {
-    const struct hrf_shape *y = &value_of(m, node->outputs[0])->shape;
+    const struct hrf_shape *y = &hrf_match_value(m, node->outputs[0])->shape;
     if (y->rank != 3 || node->n_inputs != 2)
         return -1;
     if (node->op == HRF_OP_MATMUL) {
-        const struct hrf_value *w = value_of(m, node->inputs[1]);
+        const struct hrf_value *w = hrf_match_value(m, node->inputs[1]);
         const struct hrf_node *transpose = hrf_match_any(m, node->inputs[0], HRF_OP_TRANSPOSE);
         return transposes(transpose, swap, 3) && w->data != NULL && w->shape.rank == 2 ? 0 : -1;
     }
     for (int32_t k = 0; k < 2 && node->op == HRF_OP_ADD; k++) {
-        const struct hrf_value *row = value_of(m, node->inputs[1 - k]);
+        const struct hrf_value *row = hrf_match_value(m, node->inputs[1 - k]);
         const struct hrf_node *transpose = hrf_match_sole(m, node->inputs[k], HRF_OP_TRANSPOSE);
         if (transposes(transpose, swap, 3) && row->data != NULL &&
             hrf_shape_count(&row->shape) == hrf_shape_last(&row->shape) &&
-            hrf_shape_equal(&value_of(m, node->inputs[k])->shape, y))
+            hrf_shape_equal(&hrf_match_value(m, node->inputs[k])->shape, y))
             return k;
     }
     return -1;
@@ -57,7 +52,7 @@ static enum hrf_status transpose_behind(struct hrf_match *m, int32_t n, int32_t 
     const struct hrf_node *node = &m->graph->nodes[n];
     const struct hrf_node *transpose = hrf_match_any(m, node->inputs[k], HRF_OP_TRANSPOSE);
     const struct hrf_attributes a = node->attributes, back = transpose_by(swap, 3);
-    struct hrf_shape shape = value_of(m, node->outputs[0])->shape;
+    struct hrf_shape shape = hrf_match_value(m, node->outputs[0])->shape;
     int32_t inputs[] = { node->inputs[0], node->inputs[1] }, y;
     inputs[k] = transpose->inputs[0];
     const int64_t n_tokens = shape.dims[0];
@@ -100,10 +95,10 @@ static bool is_plain(const struct hrf_match *m, const struct hrf_node *gemm)
 {
     const int32_t bias = gemm->n_inputs > HRF_CONV_BIAS ? gemm->inputs[HRF_CONV_BIAS]
                                                         : HRF_NO_VALUE;
-    const struct hrf_value *row = bias >= 0 ? value_of(m, bias) : NULL;
+    const struct hrf_value *row = bias >= 0 ? hrf_match_value(m, bias) : NULL;
     return gemm->n_inputs <= HRF_CONV_BIAS + 1 && !gemm->attributes.gemm.transpose_a &&
            gemm->attributes.activation == HRF_ACT_NONE &&
-           value_of(m, gemm->inputs[HRF_CONV_WEIGHTS])->data != NULL &&
+           hrf_match_value(m, gemm->inputs[HRF_CONV_WEIGHTS])->data != NULL &&
            (row == NULL ||
             (row->data != NULL && hrf_shape_count(&row->shape) == hrf_shape_last(&row->shape)));
 }
@@ -115,8 +110,8 @@ static enum hrf_status transpose_heads(struct hrf_match *m, int32_t n, struct hr
     const struct hrf_node *attention = find_attention(m, transpose, &gemm);
     if (attention == NULL || !is_plain(m, gemm))
         return HRF_OK;
-    const struct hrf_shape y = value_of(m, attention->outputs[0])->shape;
-    const struct hrf_shape *to = &value_of(m, transpose->outputs[0])->shape;
+    const struct hrf_shape y = hrf_match_value(m, attention->outputs[0])->shape;
+    const struct hrf_shape *to = &hrf_match_value(m, transpose->outputs[0])->shape;
     if (y.rank != 4 || to->dims[0] != y.dims[0] || to->dims[1] != y.dims[2])
         return HRF_OK;
     const struct hrf_shape heads = { 4, { y.dims[0], y.dims[2], y.dims[1], y.dims[3] } };

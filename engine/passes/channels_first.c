@@ -169,7 +169,7 @@ static bool is_wide(const struct change *c, int32_t value)
         return false;
     const struct hrf_value *v = value_of(c, value);
     return v->data == NULL && v->shape.rank == 4 &&
-           (v->dtype == HRF_F32 || v->dtype == HRF_S8 || v->dtype == HRF_U8);
+           (v->dtype == HRF_F32 || hrf_dtype_is_byte(v->dtype));
 }
 
 static bool has_image(const struct change *c, int32_t value)

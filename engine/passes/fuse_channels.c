@@ -3,14 +3,10 @@
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
-static const struct hrf_value *value_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value];
-}
-
 static bool is_float_constant(const struct hrf_match *m, int32_t value)
 {
-    return value >= 0 && value_of(m, value)->data != NULL && value_of(m, value)->dtype == HRF_F32;
+    return value >= 0 && hrf_match_value(m, value)->data != NULL &&
+           hrf_match_value(m, value)->dtype == HRF_F32;
 }
 
 /* The CONV with constant weights that computes `value` for this reader alone and has nothing fused
@@ -32,10 +28,10 @@ static const float *find_channels(const struct hrf_match *m, int32_t value, int6
 {
     if (!is_float_constant(m, value))
         return NULL;
-    const struct hrf_shape *s = &value_of(m, value)->shape;
+    const struct hrf_shape *s = &hrf_match_value(m, value)->shape;
     const bool fits = (s->rank == 3 || s->rank == 4) && hrf_shape_count(s) == n &&
                       s->dims[s->rank - 3] == n;
-    return fits ? value_of(m, value)->data : NULL;
+    return fits ? hrf_match_value(m, value)->data : NULL;
 }
 
 /* Weights and bias of the fused node: y = conv(x) * factors + shifts, each of the two maybe NULL.
@@ -45,12 +41,12 @@ static enum hrf_status add_constants(struct hrf_match *m, const struct hrf_node 
                                      int32_t inputs[3], struct hrf_error *err)
 {
     struct hrf_graph *graph = m->graph;
-    const struct hrf_shape shape = value_of(m, conv->inputs[HRF_CONV_WEIGHTS])->shape;
+    const struct hrf_shape shape = hrf_match_value(m, conv->inputs[HRF_CONV_WEIGHTS])->shape;
     const int64_t n = hrf_shape_count(&shape), channels = shape.dims[0];
     const struct hrf_shape line = { .rank = 1, .dims = { channels } };
-    const float *w = value_of(m, conv->inputs[HRF_CONV_WEIGHTS])->data, *old = NULL;
+    const float *w = hrf_match_value(m, conv->inputs[HRF_CONV_WEIGHTS])->data, *old = NULL;
     if (conv->n_inputs > HRF_CONV_BIAS && conv->inputs[HRF_CONV_BIAS] >= 0)
-        old = value_of(m, conv->inputs[HRF_CONV_BIAS])->data;
+        old = hrf_match_value(m, conv->inputs[HRF_CONV_BIAS])->data;
     HRF_AUTO_FREE void *weights = factors != NULL
                                       ? hrf_alloc_aligned((size_t)n * sizeof(float), sizeof(void *))
                                       : NULL;
@@ -77,11 +73,11 @@ static enum hrf_status add_constants(struct hrf_match *m, const struct hrf_node 
 
 static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, struct hrf_error *err)
 {
-    const struct hrf_shape y = value_of(m, node->outputs[0])->shape;
+    const struct hrf_shape y = hrf_match_value(m, node->outputs[0])->shape;
     for (int k = 0; k < 2 && y.rank == 4; k++) {
         const struct hrf_node *conv = find_open(m, node->inputs[k]);
         const float *own = conv != NULL ? find_channels(m, node->inputs[1 - k], y.dims[1]) : NULL;
-        if (own == NULL || !hrf_shape_equal(&value_of(m, node->inputs[k])->shape, &y))
+        if (own == NULL || !hrf_shape_equal(&hrf_match_value(m, node->inputs[k])->shape, &y))
             continue;
         const bool is_sum = node->op == HRF_OP_ADD;
         const struct hrf_attributes a = conv->attributes;

@@ -17,8 +17,7 @@ static enum hrf_activation activation_of(const struct hrf_node *node)
 static bool keeps_type(const struct hrf_graph *graph, const struct hrf_node *function)
 {
     const enum hrf_dtype type = graph->values[function->outputs[0]].dtype;
-    return graph->values[function->inputs[0]].dtype == type &&
-           (type == HRF_F32 || type == HRF_F16 || type == HRF_B16);
+    return graph->values[function->inputs[0]].dtype == type && hrf_dtype_is_float(type);
 }
 
 static const struct hrf_node *producer_of(const struct hrf_match *match,

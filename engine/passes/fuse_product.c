@@ -3,18 +3,14 @@
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
-static const struct hrf_value *value_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value];
-}
-
 /* x [..][K] times a constant matrix [K][N]. Values of rank 4 lie in memory as images, whose last
  * axis is not the innermost. */
 static bool is_product(const struct hrf_match *m, const struct hrf_node *node)
 {
     if (node->op != HRF_OP_MATMUL)
         return false;
-    const struct hrf_value *x = value_of(m, node->inputs[0]), *w = value_of(m, node->inputs[1]);
+    const struct hrf_value *x = hrf_match_value(m, node->inputs[0]),
+                           *w = hrf_match_value(m, node->inputs[1]);
     return x->data == NULL && x->shape.rank >= 2 && x->shape.rank != 4 && w->data != NULL &&
            w->dtype == HRF_F32 && w->shape.rank == 2;
 }
@@ -38,7 +34,7 @@ static int32_t bias_of(const struct hrf_node *gemm)
 /* A constant number for each column of a product. */
 static const float *find_row(const struct hrf_match *m, int32_t value, int64_t columns)
 {
-    const struct hrf_value *v = value_of(m, value);
+    const struct hrf_value *v = hrf_match_value(m, value);
     return v->data != NULL && v->dtype == HRF_F32 && hrf_shape_count(&v->shape) == columns &&
                    hrf_shape_last(&v->shape) == columns
                ? v->data
@@ -47,12 +43,12 @@ static const float *find_row(const struct hrf_match *m, int32_t value, int64_t c
 
 static void take_bias(const struct hrf_match *m, struct hrf_node *add)
 {
-    const struct hrf_shape *y = &value_of(m, add->outputs[0])->shape;
+    const struct hrf_shape *y = &hrf_match_value(m, add->outputs[0])->shape;
     for (int k = 0; k < 2; k++) {
         const struct hrf_node *gemm = find_open(m, add->inputs[k], HRF_OP_GEMM);
         const int32_t bias = add->inputs[1 - k];
         if (gemm == NULL || bias_of(gemm) >= 0 || find_row(m, bias, hrf_shape_last(y)) == NULL ||
-            !hrf_shape_equal(&value_of(m, add->inputs[k])->shape, y))
+            !hrf_shape_equal(&hrf_match_value(m, add->inputs[k])->shape, y))
             continue;
         const bool has_scales = gemm->n_inputs > HRF_CONV_SCALES;
         const int32_t inputs[] = { gemm->inputs[0], gemm->inputs[1], bias, HRF_NO_VALUE,
@@ -88,15 +84,16 @@ static enum hrf_status add_scaled(struct hrf_match *m, int32_t from, const char 
 static enum hrf_status take_factors(struct hrf_match *m, struct hrf_node *mul,
                                     struct hrf_error *err)
 {
-    const int64_t columns = hrf_shape_last(&value_of(m, mul->outputs[0])->shape);
+    const int64_t columns = hrf_shape_last(&hrf_match_value(m, mul->outputs[0])->shape);
     for (int k = 0; k < 2; k++) {
         const struct hrf_node *gemm = find_open(m, mul->inputs[k], HRF_OP_GEMM);
         const float *factors = gemm != NULL ? find_row(m, mul->inputs[1 - k], columns) : NULL;
         if (factors == NULL || gemm->attributes.gemm.transpose_b ||
-            gemm->n_inputs > HRF_CONV_RESIDUAL || value_of(m, gemm->inputs[1])->data == NULL ||
+            gemm->n_inputs > HRF_CONV_RESIDUAL ||
+            hrf_match_value(m, gemm->inputs[1])->data == NULL ||
             (bias_of(gemm) >= 0 && find_row(m, bias_of(gemm), columns) == NULL) ||
-            !hrf_shape_equal(&value_of(m, mul->inputs[k])->shape,
-                             &value_of(m, mul->outputs[0])->shape))
+            !hrf_shape_equal(&hrf_match_value(m, mul->inputs[k])->shape,
+                             &hrf_match_value(m, mul->outputs[0])->shape))
             continue;
         int32_t inputs[] = { gemm->inputs[0], gemm->inputs[1], bias_of(gemm) };
         HRF_TRY(add_scaled(m, inputs[1], mul->name, factors, columns, &inputs[1], err));
@@ -127,11 +124,6 @@ enum hrf_status hrf_pass_fuse_product(struct hrf_graph *graph, struct hrf_error 
     return hrf_graph_compact(graph, err);
 }
 
-static bool is_float(enum hrf_dtype type)
-{
-    return type == HRF_F32 || type == HRF_F16 || type == HRF_B16;
-}
-
 /* The product on input k of an ADD that may take the other input as its residual: all three in one
  * type of floats, and the weights no integers. */
 static const struct hrf_node *find_summand(const struct hrf_match *m, const struct hrf_node *add,
@@ -139,15 +131,16 @@ static const struct hrf_node *find_summand(const struct hrf_match *m, const stru
 {
     static const enum hrf_op ops[] = { HRF_OP_GEMM, HRF_OP_CONV, HRF_OP_TOKEN_PRODUCT };
     const struct hrf_node *gemm = NULL;
-    const struct hrf_value *y = value_of(m, add->outputs[0]);
+    const struct hrf_value *y = hrf_match_value(m, add->outputs[0]);
     for (int i = 0; i < 3 && gemm == NULL; i++)
         gemm = find_open(m, add->inputs[k], ops[i]);
-    const struct hrf_value *sides[] = { value_of(m, add->inputs[0]), value_of(m, add->inputs[1]) };
-    if (gemm == NULL || add->inputs[0] == add->inputs[1] || !is_float(y->dtype) ||
+    const struct hrf_value *sides[] = { hrf_match_value(m, add->inputs[0]),
+                                        hrf_match_value(m, add->inputs[1]) };
+    if (gemm == NULL || add->inputs[0] == add->inputs[1] || !hrf_dtype_is_float(y->dtype) ||
         sides[1 - k]->data != NULL ||
         (gemm->n_inputs > HRF_CONV_SCALES && gemm->op != HRF_OP_TOKEN_PRODUCT) ||
-        !is_float(value_of(m, gemm->inputs[0])->dtype) ||
-        value_of(m, gemm->inputs[1])->data == NULL)
+        !hrf_dtype_is_float(hrf_match_value(m, gemm->inputs[0])->dtype) ||
+        hrf_match_value(m, gemm->inputs[1])->data == NULL)
         return NULL;
     for (int i = 0; i < 2; i++)
         if (sides[i]->dtype != y->dtype || !hrf_shape_equal(&sides[i]->shape, &y->shape))

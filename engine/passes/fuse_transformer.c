@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static const struct hrf_shape *shape_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value].shape;
-}
-
 /* ---- layer normalisation ---- */
 
 /* The x of a mean over its last axes, of which *axis is the first. */
@@ -18,7 +13,7 @@ static int32_t find_mean(const struct hrf_match *m, int32_t value, int64_t *axis
     const struct hrf_node *mean = hrf_match_any(m, value, HRF_OP_REDUCE_MEAN);
     if (mean == NULL || !mean->attributes.keep_dims)
         return -1;
-    const int32_t rank = shape_of(m, mean->inputs[0])->rank;
+    const int32_t rank = hrf_match_value(m, mean->inputs[0])->shape.rank;
     *axis = rank;
     for (int32_t i = 0; i < mean->attributes.n_axes; i++)
         *axis = mean->attributes.axes[i] < *axis ? mean->attributes.axes[i] : *axis;
@@ -66,7 +61,7 @@ static int32_t find_layer_norm(const struct hrf_match *m, const struct hrf_node 
 static bool suits_norm(const struct hrf_match *m, const struct hrf_node *norm, int32_t value)
 {
     const struct hrf_value *v = &m->graph->values[value];
-    const struct hrf_shape *x = shape_of(m, norm->outputs[0]);
+    const struct hrf_shape *x = &hrf_match_value(m, norm->outputs[0])->shape;
     const int32_t inner = x->rank - (int32_t)norm->attributes.axis;
     const int32_t extra = v->shape.rank - inner;
     if (v->data == NULL || v->dtype != HRF_F32 || extra < 0)
@@ -142,7 +137,8 @@ static const struct hrf_node *find_scores(const struct hrf_match *m, int32_t val
     for (int k = 0; k < 2 && add != NULL; k++) {
         double scale = 1;
         product = hrf_match_sole(m, unscale(m, add->inputs[k], &scale), HRF_OP_MATMUL);
-        if (product == NULL || !hrf_shape_equal(shape_of(m, add->inputs[k]), shape_of(m, value)))
+        if (product == NULL || !hrf_shape_equal(&hrf_match_value(m, add->inputs[k])->shape,
+                                                &hrf_match_value(m, value)->shape))
             continue;
         out->scale = scale;
         out->mask = add->inputs[1 - k];
@@ -166,11 +162,12 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *nod
     *out = (struct attention){
         .v = node->inputs[1], .mask = HRF_NO_VALUE, .window_mask = -1, .scale = 1
     };
-    if (softmax == NULL || softmax->attributes.axis != shape_of(m, softmax->outputs[0])->rank - 1)
+    if (softmax == NULL ||
+        softmax->attributes.axis != hrf_match_value(m, softmax->outputs[0])->shape.rank - 1)
         return false;
     const int32_t inner = hrf_match_window_mask(m, softmax->inputs[0], &out->window_mask);
     const struct hrf_node *product = find_scores(m, inner >= 0 ? inner : softmax->inputs[0], out);
-    out->scores = *shape_of(m, softmax->inputs[0]);
+    out->scores = hrf_match_value(m, softmax->inputs[0])->shape;
     if (product == NULL ||
         (inner >= 0 && !hrf_match_masks_can_join(m, out->window_mask, out->mask, &out->scores)))
         return false;
@@ -180,10 +177,11 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *nod
     out->is_transposed = transpose == NULL || !transposes_last_axes(transpose);
     if (!out->is_transposed)
         out->k = unscale(m, transpose->inputs[0], &out->scale);
-    const struct hrf_shape *q = shape_of(m, out->q), *y = shape_of(m, node->outputs[0]);
-    return (q->rank == 3 || q->rank == 4) && leads_equal(q, shape_of(m, out->k)) &&
-           leads_equal(q, shape_of(m, out->v)) && leads_equal(q, y) && out->scale != 0 &&
-           isfinite((float)out->scale);
+    const struct hrf_shape *q = &hrf_match_value(m, out->q)->shape,
+                           *y = &hrf_match_value(m, node->outputs[0])->shape;
+    return (q->rank == 3 || q->rank == 4) && leads_equal(q, &hrf_match_value(m, out->k)->shape) &&
+           leads_equal(q, &hrf_match_value(m, out->v)->shape) && leads_equal(q, y) &&
+           out->scale != 0 && isfinite((float)out->scale);
 }
 
 /* ---- SwiGLU ---- */
@@ -191,11 +189,11 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *nod
 /* The half of the last axis of a value that a SLICE takes: 0 or 1; -1. */
 static int half_of(const struct hrf_match *m, const struct hrf_node *slice)
 {
-    const struct hrf_shape *x = shape_of(m, slice->inputs[0]);
+    const struct hrf_shape *x = &hrf_match_value(m, slice->inputs[0])->shape;
     const struct hrf_attributes *a = &slice->attributes;
     const int64_t size = x->dims[x->rank - 1];
     if (a->n_axes != 1 || a->axes[0] != x->rank - 1 || a->slice.steps[0] != 1 || size % 2 != 0 ||
-        shape_of(m, slice->outputs[0])->dims[x->rank - 1] != size / 2)
+        hrf_match_value(m, slice->outputs[0])->shape.dims[x->rank - 1] != size / 2)
         return -1;
     return a->slice.starts[0] == 0 ? 0 : a->slice.starts[0] == size / 2 ? 1 : -1;
 }

@@ -7,6 +7,7 @@
  * the same. Reshapes that keep the order in memory are marked (of_pixels) and joined: a plan lets
  * the result lie where the input does.
  */
+#include "base/min_max.h"
 #include "engine/passes/match.h"
 #include "engine/passes/passes.h"
 
@@ -52,21 +53,6 @@ static void memory_dims(const struct hrf_shape *shape, struct rows *out)
         out->dims[memory_axis(shape->rank, i)] = shape->dims[i];
 }
 
-static int64_t last_size(const struct hrf_shape *shape)
-{
-    return shape->rank == 0 ? 1 : shape->dims[shape->rank == 4 ? 1 : shape->rank - 1];
-}
-
-static int64_t common(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* ---- which moves ---- */
 
 static bool keeps_order(const struct hrf_node *node)
@@ -100,7 +86,7 @@ static bool look(struct chain *c, int32_t value)
 {
     const struct hrf_node *node = find_move(c->graph, value);
     const struct hrf_shape *y = &c->graph->values[value].shape;
-    c->run = common(last_size(y), c->run);
+    c->run = hrf_gcd(hrf_shape_innermost(y), c->run);
     if (c->run < LEAST_RUN || c->looks++ >= MOST_LOOKS || hrf_shape_count(y) / c->run > MOST_ROWS)
         return false;
     if (node == NULL) {
@@ -116,7 +102,7 @@ static bool look(struct chain *c, int32_t value)
         if (memory_axis(y->rank, a->axes[i]) == y->rank - 1) {
             if (a->slice.steps[i] != 1)
                 return false;
-            c->run = common(a->slice.starts[i], c->run);
+            c->run = hrf_gcd(a->slice.starts[i], c->run);
         }
     const int32_t n = node->op == HRF_OP_CONCAT ? node->n_inputs : 1;
     for (int32_t k = 0; k < n; k++)

@@ -31,16 +31,16 @@ static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *nod
         if (node->inputs[i] < 0)
             continue;
         const bool is_data = hrf_op_role(node->op, i) == HRF_INPUT_DATA;
-        if (is_product && !is_data && hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
+        if (is_product && !is_data && hrf_node_has_constant(l->from, node, HRF_CONV_WEIGHTS))
             continue;
         /* When lowering to 8 bits, constant operands next to lowered values are lowered, too. */
         const bool is_operand = is_data && !is_product && l->how->type == HRF_S8;
-        if (hrf_lower_has_constant(l->from, node, i) && !is_operand)
+        if (hrf_node_has_constant(l->from, node, i) && !is_operand)
             HRF_TRY(hrf_lower_get_full(l, node->inputs[i], &inputs[i], err));
         else
             HRF_TRY(hrf_lower_get_low(l, node->inputs[i], &inputs[i], err));
     }
-    if (is_product && hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
+    if (is_product && hrf_node_has_constant(l->from, node, HRF_CONV_WEIGHTS))
         return add_weights(l, node, inputs, err);
     return HRF_OK;
 }

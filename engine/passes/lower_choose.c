@@ -25,17 +25,6 @@ bool hrf_lower_keeps_scale(enum hrf_op op)
     return hrf_op_precision(op) == HRF_PRECISION_SELECTS;
 }
 
-bool hrf_lower_has_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
-{
-    return i < node->n_inputs && node->inputs[i] >= 0 &&
-           graph->values[node->inputs[i]].data != NULL;
-}
-
-bool hrf_lower_has(const struct hrf_node *node, int32_t i)
-{
-    return i < node->n_inputs && node->inputs[i] >= 0;
-}
-
 /* Why constant weights stay in float32 rather than F16 or B16; NULL: the type holds them. Weights
  * that are all too small would lose their digits, or become 0. */
 static const char *refuse_weights(struct lowering *l, const struct hrf_value *weights)
@@ -63,13 +52,14 @@ const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *
     enum { MAX_TERMS = 65000 }; /* terms of at most 255 * 128: the sum fits into 32 bits */
     const struct hrf_graph *graph = l->from;
     const struct hrf_attributes *a = &node->attributes;
-    if (!hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS))
+    if (!hrf_node_has_constant(graph, node, HRF_CONV_WEIGHTS))
         return l->how->type == HRF_S8 ? "its weights are computed" : NULL;
-    if (hrf_lower_has(node, HRF_CONV_BIAS) && !hrf_lower_has_constant(graph, node, HRF_CONV_BIAS))
+    if (hrf_node_has_input(node, HRF_CONV_BIAS) &&
+        !hrf_node_has_constant(graph, node, HRF_CONV_BIAS))
         return "its bias is computed";
     if (l->how->type != HRF_S8)
         return refuse_weights(l, &graph->values[node->inputs[HRF_CONV_WEIGHTS]]);
-    if (hrf_lower_has_constant(graph, node, HRF_CONV_X))
+    if (hrf_node_has_constant(graph, node, HRF_CONV_X))
         return "its input is a constant";
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const int64_t n = node->op == HRF_OP_GEMM ? w->dims[a->gemm.transpose_b ? 0 : 1]
@@ -80,7 +70,7 @@ const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *
         return NULL;
     if (a->gemm.transpose_a)
         return "its first matrix is transposed";
-    if (hrf_lower_has(node, HRF_CONV_BIAS) &&
+    if (hrf_node_has_input(node, HRF_CONV_BIAS) &&
         hrf_shape_count(&graph->values[node->inputs[HRF_CONV_BIAS]].shape) != n)
         return "its bias is a matrix";
     return NULL;
@@ -105,7 +95,7 @@ static const char *refuse_own(const struct lowering *l, const struct hrf_node *n
     const bool is_product = hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT;
     if (!inputs_are_low(l, node))
         return "the model gives its input no scale";
-    if (is_product && !hrf_lower_has(node, HRF_CONV_SCALES))
+    if (is_product && !hrf_node_has_input(node, HRF_CONV_SCALES))
         return "the model gives its weights no scales that 8 bits can use";
     if (is_product && node->op == HRF_OP_GEMM && node->attributes.gemm.alpha <= 0)
         return "its factor is not above 0";
@@ -154,7 +144,7 @@ bool hrf_lower_goes_to_bf16(const struct lowering *l, const struct hrf_node *nod
 {
     const struct hrf_lowering *how = l->how;
     if (how->keep_precisions == NULL || hrf_lower_kind_of(how, node->op) != HRF_LOWER_PRODUCT ||
-        !hrf_lower_has_constant(l->from, node, HRF_CONV_WEIGHTS))
+        !hrf_node_has_constant(l->from, node, HRF_CONV_WEIGHTS))
         return false;
     const struct hrf_value *x = &l->from->values[node->inputs[HRF_CONV_X]];
     for (int32_t i = 0; i < how->n_keep; i++)
@@ -205,8 +195,7 @@ enum hrf_status hrf_lower_check_keep(const struct hrf_graph *graph, const char *
 static bool has_constant_side(const struct lowering *l, const struct hrf_node *node)
 {
     for (int32_t i = 0; i < node->n_inputs; i++)
-        if (hrf_op_role(node->op, i) == HRF_INPUT_DATA &&
-            hrf_lower_has_constant(l->from, node, i) &&
+        if (hrf_op_role(node->op, i) == HRF_INPUT_DATA && hrf_node_has_constant(l->from, node, i) &&
             !(l->brings_scales && hrf_lower_is_integers(&l->from->values[node->inputs[i]])))
             return true;
     return false;

@@ -73,8 +73,6 @@ enum hrf_lower_kind hrf_lower_kind_of(const struct hrf_lowering *how, enum hrf_o
 /* True if the operator only selects or reorders elements of its input, so that the scale stays. */
 bool hrf_lower_keeps_scale(enum hrf_op op);
 /* True if the node has input i; and if that is a constant. */
-bool hrf_lower_has(const struct hrf_node *node, int32_t i);
-bool hrf_lower_has_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i);
 /* The reason why the node is kept in float32 by `keep`; NULL: it is not. */
 const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *node);
 /* True for a product that computes in bfloat16 because how->keep_precisions says so. */

@@ -15,9 +15,9 @@ bool hrf_lower_is_of_rows(const struct hrf_graph *graph, const struct hrf_node *
 {
     const struct hrf_attributes *a = &node->attributes;
     if (node->op == HRF_OP_GEMM)
-        return !a->gemm.transpose_a && hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS);
+        return !a->gemm.transpose_a && hrf_node_has_constant(graph, node, HRF_CONV_WEIGHTS);
     if (node->op != HRF_OP_CONV || a->group != 1 ||
-        !hrf_lower_has_constant(graph, node, HRF_CONV_WEIGHTS))
+        !hrf_node_has_constant(graph, node, HRF_CONV_WEIGHTS))
         return false;
     const int64_t *kernel = graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape.dims + 2;
     for (int i = 0; i < HRF_MAX_SPATIAL; i++)
@@ -40,7 +40,7 @@ void hrf_lower_find_tokens(const struct hrf_graph *graph, bool *of_tokens)
         const struct hrf_node *node = &graph->nodes[n];
         bool is = is_norm_of_rows(graph, node) || hrf_op_is_attention(node->op);
         for (int32_t i = 0; i < node->n_inputs && keeps_rows(graph, node); i++)
-            is |= hrf_lower_has(node, i) && of_tokens[node->inputs[i]];
+            is |= hrf_node_has_input(node, i) && of_tokens[node->inputs[i]];
         of_tokens[node->outputs[0]] = is;
     }
 }
@@ -48,7 +48,7 @@ void hrf_lower_find_tokens(const struct hrf_graph *graph, bool *of_tokens)
 bool hrf_lower_can_round_rows(const struct hrf_graph *graph, const bool *of_tokens,
                               const struct hrf_node *node)
 {
-    return hrf_lower_is_of_rows(graph, node) && !hrf_lower_has_constant(graph, node, HRF_CONV_X) &&
+    return hrf_lower_is_of_rows(graph, node) && !hrf_node_has_constant(graph, node, HRF_CONV_X) &&
            (node->op == HRF_OP_GEMM || of_tokens[node->inputs[HRF_CONV_X]]);
 }
 
@@ -56,13 +56,14 @@ bool hrf_lower_adds_to_tokens(const struct lowering *l, const struct hrf_node *n
 {
     return l->how->rounds_rows && l->how->type == HRF_S8 && !l->brings_scales &&
            node->op == HRF_OP_CONV && node->attributes.group > 1 &&
-           hrf_lower_has(node, HRF_CONV_RESIDUAL) && l->of_tokens[node->inputs[HRF_CONV_RESIDUAL]];
+           hrf_node_has_input(node, HRF_CONV_RESIDUAL) &&
+           l->of_tokens[node->inputs[HRF_CONV_RESIDUAL]];
 }
 
 static bool is_dividable_norm(const struct lowering *l, const struct hrf_node *node)
 {
-    return is_norm_of_rows(l->from, node) && hrf_lower_has_constant(l->from, node, 1) &&
-           (!hrf_lower_has(node, 2) || hrf_lower_has_constant(l->from, node, 2));
+    return is_norm_of_rows(l->from, node) && hrf_node_has_constant(l->from, node, 1) &&
+           (!hrf_node_has_input(node, 2) || hrf_node_has_constant(l->from, node, 2));
 }
 
 bool hrf_lower_rounds_rows(const struct lowering *l, const struct hrf_node *node)
@@ -110,7 +111,7 @@ enum hrf_status hrf_lower_divide_norm(struct lowering *l, const struct hrf_node 
     HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)n, sizeof *row);
     HRF_CHECK_MEMORY(row != NULL, err, "no memory to lower a graph");
     for (int32_t i = 1; i <= 2 && smoothing != NULL; i++) {
-        if (!hrf_lower_has(node, i))
+        if (!hrf_node_has_input(node, i))
             continue;
         const float *from = l->from->values[node->inputs[i]].data;
         for (int64_t k = 0; k < n; k++)
@@ -132,7 +133,7 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
     for (int32_t i = 0; i <= HRF_CONV_FACTORS; i++)
         inputs[i] = HRF_NO_VALUE;
     HRF_TRY(hrf_lower_get_full(l, x, &inputs[HRF_CONV_X], err));
-    if (hrf_lower_has(node, HRF_CONV_RESIDUAL))
+    if (hrf_node_has_input(node, HRF_CONV_RESIDUAL))
         HRF_TRY(hrf_lower_get_full(l, node->inputs[HRF_CONV_RESIDUAL], &inputs[HRF_CONV_RESIDUAL],
                                    err));
     if (l->smoothing[x] == NULL)

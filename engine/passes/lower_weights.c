@@ -21,7 +21,7 @@ static struct rows rows_of(const struct hrf_graph *graph, const struct hrf_node 
 {
     const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
     const bool is_gemm = node->op == HRF_OP_GEMM;
-    const bool has_own = hrf_lower_has(node, HRF_CONV_SCALES);
+    const bool has_own = hrf_node_has_input(node, HRF_CONV_SCALES);
     struct rows r = { .data = w->dtype == HRF_F32 ? w->data : NULL,
                       .integers = w->dtype == HRF_S8 ? w->data : NULL,
                       .own = has_own ? graph->values[node->inputs[HRF_CONV_SCALES]].data : NULL,
@@ -135,7 +135,7 @@ static void fill_integers(const struct hrf_graph *from, const struct hrf_node *n
                           const struct rows *r, const struct hrf_range *range, const int8_t *own,
                           int8_t *made, float *scales, float *biases)
 {
-    const bool has_bias = hrf_lower_has(node, HRF_CONV_BIAS);
+    const bool has_bias = hrf_node_has_input(node, HRF_CONV_BIAS);
     const float *bias = has_bias ? from->values[node->inputs[HRF_CONV_BIAS]].data : NULL;
     for (int64_t m = 0; m < r->n_out; m++) {
         scales[m] = r->own != NULL ? r->own[m] * r->factor : scale_of(r, m);
@@ -193,7 +193,7 @@ enum hrf_status hrf_lower_integer_weights(const struct hrf_graph *from, const st
                                         &inputs[HRF_CONV_WEIGHTS], err));
     HRF_TRY(add_constant(to, node, "weights.scales", HRF_F32, &row, scales,
                          &inputs[HRF_CONV_SCALES], err));
-    if (hrf_lower_has(node, HRF_CONV_BIAS) || can_correct(from, node, range))
+    if (hrf_node_has_input(node, HRF_CONV_BIAS) || can_correct(from, node, range))
         HRF_TRY(add_constant(to, node, "bias", HRF_F32, &row, biases, &inputs[HRF_CONV_BIAS], err));
     return HRF_OK;
 }

@@ -12,6 +12,11 @@ struct hrf_match {
 void hrf_match_init(struct hrf_graph *graph, struct hrf_match *out);
 void hrf_match_release(struct hrf_match *match);
 
+/* A value of the graph. */
+static inline const struct hrf_value *hrf_match_value(const struct hrf_match *match, int32_t value)
+{
+    return &match->graph->values[value];
+}
 /* The node that computes `value` if it has that operator and nobody else reads the value; NULL. */
 const struct hrf_node *hrf_match_sole(const struct hrf_match *match, int32_t value, enum hrf_op op);
 /* The same, whatever else reads the value. */

@@ -30,9 +30,8 @@ static bool narrows(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     if (node->op == HRF_OP_CAST)
-        return y->dtype == HRF_F16 || y->dtype == HRF_B16;
-    return node->op == HRF_OP_QUANTIZE && (y->dtype == HRF_S8 || y->dtype == HRF_U8) &&
-           y->quantization.scale > 0;
+        return hrf_dtype_is_half(y->dtype);
+    return node->op == HRF_OP_QUANTIZE && hrf_dtype_is_byte(y->dtype) && y->quantization.scale > 0;
 }
 
 enum hrf_status hrf_pass_narrow_input(struct hrf_graph *graph, struct hrf_error *err)

@@ -7,16 +7,11 @@
 
 #include "engine/ir/op.h"
 
-static const struct hrf_value *value_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value];
-}
-
 static bool is_product(const struct hrf_match *m, const struct hrf_node *node)
 {
-    return node->op == HRF_OP_MATMUL && value_of(m, node->inputs[0])->data == NULL &&
-           value_of(m, node->inputs[1])->data == NULL &&
-           value_of(m, node->outputs[0])->shape.rank == 4;
+    return node->op == HRF_OP_MATMUL && hrf_match_value(m, node->inputs[0])->data == NULL &&
+           hrf_match_value(m, node->inputs[1])->data == NULL &&
+           hrf_match_value(m, node->outputs[0])->shape.rank == 4;
 }
 
 /* The value that a QUANTIZE with one scale rounds before the DEQUANTIZE that computes `value`, if
@@ -29,7 +24,7 @@ static int32_t before_pair(const struct hrf_match *m, int32_t value, struct hrf_
                                         : NULL;
     if (narrow == NULL)
         return -1;
-    const struct hrf_value *v = value_of(m, narrow->outputs[0]);
+    const struct hrf_value *v = hrf_match_value(m, narrow->outputs[0]);
     *form = (struct hrf_inner_form){ v->dtype, v->quantization.scale, v->quantization.zero_point };
     return form->scale > 0 && hrf_readers_is_one(&m->readers, narrow->inputs[HRF_QUANTIZE_X])
                ? narrow->inputs[HRF_QUANTIZE_X]
@@ -67,8 +62,8 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *res
         return false;
     const int32_t scores = before_pair(m, softmax->inputs[0], &out->score_form);
     out->scores = scores >= 0 ? hrf_match_sole(m, scores, HRF_OP_MATMUL) : NULL;
-    const struct hrf_shape *to = &value_of(m, reshape->outputs[0])->shape;
-    const struct hrf_shape *from = &value_of(m, y)->shape;
+    const struct hrf_shape *to = &hrf_match_value(m, reshape->outputs[0])->shape;
+    const struct hrf_shape *from = &hrf_match_value(m, y)->shape;
     return out->scores != NULL && is_product(m, out->scores) && to->rank == 3 &&
            to->dims[0] == from->dims[0] && to->dims[1] == from->dims[2];
 }
@@ -81,7 +76,7 @@ struct operand {
 
 static const struct hrf_node *producer_of(const struct hrf_match *m, int32_t value)
 {
-    const struct hrf_value *v = value_of(m, value);
+    const struct hrf_value *v = hrf_match_value(m, value);
     return v->producer >= 0 && v->data == NULL ? &m->graph->nodes[v->producer] : NULL;
 }
 
@@ -118,7 +113,7 @@ static bool find_operand(const struct hrf_match *m, int32_t value, struct operan
         }
         value = node->inputs[HRF_QUANTIZE_X];
     }
-    return (form < 0 || hrf_lower_same_form(value_of(m, value), value_of(m, form))) &&
+    return (form < 0 || hrf_lower_same_form(hrf_match_value(m, value), hrf_match_value(m, form))) &&
            hrf_token_view_make(m, value, moves, n, &out->view);
 }
 
@@ -134,7 +129,7 @@ static bool find_operands(const struct hrf_match *m, const struct attention *fou
 {
     const int32_t values[] = { found->scores->inputs[0], found->scores->inputs[1],
                                found->product->inputs[1] };
-    const struct hrf_shape *y = &value_of(m, found->product->outputs[0])->shape;
+    const struct hrf_shape *y = &hrf_match_value(m, found->product->outputs[0])->shape;
     a->attention.heads = y->dims[1];
     a->attention.head_size = y->dims[3];
     a->attention.scale = 1;
@@ -159,7 +154,7 @@ static bool find_operands(const struct hrf_match *m, const struct attention *fou
 static enum hrf_status add_value(struct hrf_match *m, const char *name, int32_t like,
                                  const struct hrf_shape *shape, int32_t *out, struct hrf_error *err)
 {
-    const struct hrf_value from = *value_of(m, like);
+    const struct hrf_value from = *hrf_match_value(m, like);
     HRF_TRY(hrf_graph_add_value(m->graph, name, from.dtype, shape, NULL, out, err));
     m->graph->values[*out].quantization = from.quantization;
     return HRF_OK;
@@ -177,7 +172,7 @@ static enum hrf_status insert(struct hrf_match *m, int32_t at, enum hrf_op op, c
 static enum hrf_status add_operand(struct hrf_match *m, int32_t at, const struct operand *x,
                                    const char *name, int32_t *out, struct hrf_error *err)
 {
-    const struct hrf_shape shape = value_of(m, x->view.source)->shape;
+    const struct hrf_shape shape = hrf_match_value(m, x->view.source)->shape;
     int32_t inputs[2] = { x->view.source }, looked_up;
     if (x->lookup != NULL) {
         inputs[1] = x->lookup->inputs[1];
@@ -197,7 +192,7 @@ static enum hrf_status fuse(struct hrf_match *m, int32_t at, const struct attent
     static const char *const names[] = { "queries", "keys", "values" };
     const struct hrf_attributes plain = hrf_attributes_default();
     const struct hrf_node narrow = *found->narrow, product = *found->product;
-    const struct hrf_shape shape = value_of(m, m->graph->nodes[at].outputs[0])->shape;
+    const struct hrf_shape shape = hrf_match_value(m, m->graph->nodes[at].outputs[0])->shape;
     struct operand own[3] = { of[0], of[1], of[2] };
     struct hrf_node lookups[3];
     int32_t inputs[3], y, y8;

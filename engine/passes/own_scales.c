@@ -83,11 +83,6 @@ static enum hrf_status add_scales(struct hrf_graph *graph, int32_t index,
     return HRF_OK;
 }
 
-static bool has_one_scale(const struct hrf_graph *graph, const struct hrf_node *node)
-{
-    return hrf_shape_count(&graph->values[node->inputs[HRF_QUANTIZE_SCALE]].shape) == 1;
-}
-
 static bool takes_scales(const struct hrf_node *node)
 {
     return node->op == HRF_OP_CONV || node->op == HRF_OP_GEMM;
@@ -236,7 +231,7 @@ static void keep_scale(struct hrf_graph *graph, const struct hrf_node *node)
 {
     const enum hrf_dtype type = graph->values[node->inputs[HRF_QUANTIZE_X]].dtype;
     struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (y->data != NULL && type != HRF_S32 && has_one_scale(graph, node))
+    if (y->data != NULL && type != HRF_S32 && hrf_quantization_is_one(graph, node))
         y->quantization.scale =
             *(const float *)graph->values[node->inputs[HRF_QUANTIZE_SCALE]].data;
 }

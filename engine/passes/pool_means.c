@@ -57,7 +57,7 @@ static bool is_mean_of_tokens(const struct hrf_graph *graph, const struct hrf_no
 {
     const struct hrf_attributes *a = &node->attributes;
     const struct hrf_value *x = &graph->values[node->inputs[0]];
-    const bool is_float = x->dtype == HRF_F32 || x->dtype == HRF_F16 || x->dtype == HRF_B16;
+    const bool is_float = hrf_dtype_is_float(x->dtype);
     return node->op == HRF_OP_REDUCE_MEAN && x->data == NULL && x->shape.rank == 3 && is_float &&
            x->shape.dims[1] > 1 && graph->values[node->outputs[0]].dtype == x->dtype &&
            a->n_axes == 1 && a->axes[0] == 1;

@@ -16,11 +16,6 @@ struct view {
     int64_t offset;
 };
 
-static const struct hrf_shape *shape_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value].shape;
-}
-
 const struct hrf_node *hrf_token_view_move(const struct hrf_match *m, int32_t value)
 {
     static const enum hrf_op moves[] = { HRF_OP_RESHAPE, HRF_OP_TRANSPOSE, HRF_OP_SLICE,
@@ -103,7 +98,8 @@ static bool view_gathered(const struct hrf_match *m, const struct hrf_node *node
         return false;
     const int64_t element = index->dtype == HRF_S32 ? *(const int32_t *)index->data
                                                     : *(const int64_t *)index->data;
-    pick(v, axis, element < 0 ? element + shape_of(m, node->inputs[0])->dims[axis] : element);
+    pick(v, axis,
+         element < 0 ? element + hrf_match_value(m, node->inputs[0])->shape.dims[axis] : element);
     if (index->shape.rank == 1)
         return true;
     for (int32_t i = axis; i + 1 < v->rank; i++) {
@@ -119,8 +115,8 @@ static bool view_sliced(const struct hrf_match *m, const struct hrf_node *node, 
     const struct hrf_attributes *a = &node->attributes;
     for (int32_t i = 0; i < a->n_axes; i++) {
         const int32_t axis = (int32_t)a->axes[i];
-        const int64_t size = shape_of(m, node->outputs[0])->dims[axis];
-        if (size == shape_of(m, node->inputs[0])->dims[axis] && a->slice.steps[i] == 1)
+        const int64_t size = hrf_match_value(m, node->outputs[0])->shape.dims[axis];
+        if (size == hrf_match_value(m, node->inputs[0])->shape.dims[axis] && a->slice.steps[i] == 1)
             continue;
         if (a->slice.steps[i] != 1 || (size > 1 && v->n[axis] != 1))
             return false;
@@ -149,7 +145,7 @@ static bool view_through(const struct hrf_match *m, const struct hrf_node *node,
     case HRF_OP_GATHER:
         return view_gathered(m, node, v);
     default: /* the same elements in the same order */
-        return view_reshape(v, shape_of(m, node->outputs[0]));
+        return view_reshape(v, &hrf_match_value(m, node->outputs[0])->shape);
     }
 }
 
@@ -175,9 +171,9 @@ bool hrf_token_view_make(const struct hrf_match *m, int32_t source,
                          const struct hrf_node *const *moves, int n, struct hrf_token_view *out)
 {
     struct view v = { .source = source };
-    if (n == 0 || shape_of(m, source)->rank != 3)
+    if (n == 0 || hrf_match_value(m, source)->shape.rank != 3)
         return false;
-    dense(shape_of(m, source), &v);
+    dense(&hrf_match_value(m, source)->shape, &v);
     while (n > 0)
         if (!view_through(m, moves[--n], &v))
             return false;
@@ -187,7 +183,7 @@ bool hrf_token_view_make(const struct hrf_match *m, int32_t source,
 
 bool hrf_token_view_is_of_tokens(const struct hrf_match *m, const struct hrf_token_view *v)
 {
-    const struct hrf_shape *source = shape_of(m, v->source), *s = &v->shape;
+    const struct hrf_shape *source = &hrf_match_value(m, v->source)->shape, *s = &v->shape;
     const int64_t channels = source->dims[2];
     return s->rank == 4 && s->dims[0] == source->dims[0] && s->dims[2] == source->dims[1] &&
            (s->dims[0] == 1 || v->strides[0] == source->dims[1] * channels) &&

@@ -3,11 +3,6 @@
 
 enum { MOST_NUMBERS = 1 << 26 }; /* of a mask */
 
-static const struct hrf_value *value_of(const struct hrf_match *m, int32_t value)
-{
-    return &m->graph->values[value];
-}
-
 /* [B * windows][heads][T][S] as [B][windows][heads][T][S] */
 static bool splits_windows(const struct hrf_shape *scores, const struct hrf_shape *split)
 {
@@ -39,11 +34,12 @@ int32_t hrf_match_window_mask(const struct hrf_match *m, int32_t value, int32_t 
                                               : NULL;
     for (int k = 0; k < 2 && add != NULL; k++) {
         const struct hrf_node *split = hrf_match_sole(m, add->inputs[k], HRF_OP_RESHAPE);
-        const struct hrf_shape *shape = &value_of(m, add->outputs[0])->shape;
-        if (split == NULL || !hrf_shape_equal(&value_of(m, add->inputs[k])->shape, shape) ||
-            !splits_windows(&value_of(m, split->inputs[0])->shape, shape) ||
-            !hrf_shape_equal(&value_of(m, split->inputs[0])->shape, &value_of(m, value)->shape) ||
-            !is_mask(value_of(m, add->inputs[1 - k]), shape))
+        const struct hrf_shape *shape = &hrf_match_value(m, add->outputs[0])->shape;
+        if (split == NULL || !hrf_shape_equal(&hrf_match_value(m, add->inputs[k])->shape, shape) ||
+            !splits_windows(&hrf_match_value(m, split->inputs[0])->shape, shape) ||
+            !hrf_shape_equal(&hrf_match_value(m, split->inputs[0])->shape,
+                             &hrf_match_value(m, value)->shape) ||
+            !is_mask(hrf_match_value(m, add->inputs[1 - k]), shape))
             continue;
         *mask = add->inputs[1 - k];
         return split->inputs[0];
@@ -66,8 +62,8 @@ enum hrf_status hrf_match_join_masks(struct hrf_match *m, const char *name, int3
                                      const struct hrf_shape *scores, int32_t *mask,
                                      struct hrf_error *err)
 {
-    const struct hrf_value *windows = value_of(m, window_mask);
-    const struct hrf_value *own = *mask >= 0 ? value_of(m, *mask) : NULL;
+    const struct hrf_value *windows = hrf_match_value(m, window_mask);
+    const struct hrf_value *own = *mask >= 0 ? hrf_match_value(m, *mask) : NULL;
     const int64_t n_windows = windows->shape.rank >= 4
                                   ? windows->shape.dims[windows->shape.rank - 4]
                                   : 1;
@@ -95,11 +91,12 @@ enum hrf_status hrf_match_join_masks(struct hrf_match *m, const char *name, int3
 bool hrf_match_masks_can_join(const struct hrf_match *m, int32_t window_mask, int32_t mask,
                               const struct hrf_shape *scores)
 {
-    const struct hrf_shape *s = mask >= 0 ? &value_of(m, mask)->shape : NULL;
-    const struct hrf_shape *w = &value_of(m, window_mask)->shape;
+    const struct hrf_shape *s = mask >= 0 ? &hrf_match_value(m, mask)->shape : NULL;
+    const struct hrf_shape *w = &hrf_match_value(m, window_mask)->shape;
     const int64_t n_windows = w->rank >= 4 ? w->dims[w->rank - 4] : 1;
     if (n_windows * scores->dims[1] * scores->dims[2] * scores->dims[3] > MOST_NUMBERS)
         return false;
-    return s == NULL || (value_of(m, mask)->data != NULL && value_of(m, mask)->dtype == HRF_F32 &&
-                         (s->rank < 4 || (s->rank == 4 && s->dims[0] == 1)));
+    return s == NULL ||
+           (hrf_match_value(m, mask)->data != NULL && hrf_match_value(m, mask)->dtype == HRF_F32 &&
+            (s->rank < 4 || (s->rank == 4 && s->dims[0] == 1)));
 }

@@ -2,6 +2,7 @@
  * compute them, the search of the best choice, and its predicted time and memory. */
 #include "engine/plan/bands.h"
 
+#include "base/min_max.h"
 #include "engine/plan/line_cache.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/stages.h"
@@ -9,16 +10,6 @@
 #include <stdio.h>
 
 /* ---- where bands end ---- */
-
-static int64_t greatest_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* The smallest number of image rows that corresponds to whole rows of every value. Bands whose
  * height is a multiple of it are of one kind. 1 if there is none smaller than the image. */
@@ -37,10 +28,10 @@ static void find_period(const struct hrf_graph *head, int64_t n_rows, int64_t *p
         hrf_region_pace(head, node, &by[0], &by[1]);
         down[to] = down[from] * by[0];
         up[to] = up[from] * by[1];
-        const int64_t common = greatest_divisor(down[to], up[to]);
+        const int64_t common = hrf_gcd(down[to], up[to]);
         down[to] /= common;
         up[to] /= common;
-        *period *= down[to] / greatest_divisor(*period, down[to]);
+        *period *= down[to] / hrf_gcd(*period, down[to]);
         if (*period < 1 || *period > n_rows) {
             *period = 1;
             return;

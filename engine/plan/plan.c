@@ -66,7 +66,7 @@ struct life {
 static bool is_floating(const struct hrf_graph *graph, int32_t value)
 {
     const enum hrf_dtype type = graph->values[value].dtype;
-    return type == HRF_F32 || type == HRF_F16 || type == HRF_B16;
+    return hrf_dtype_is_float(type);
 }
 
 static bool is_depthwise(const struct hrf_graph *graph, const struct hrf_node *node)

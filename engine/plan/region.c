@@ -64,7 +64,7 @@ struct hrf_shape hrf_box_shape(const struct hrf_shape *shape, const struct hrf_b
 
 enum hrf_dtype hrf_region_sum_type(enum hrf_dtype dtype)
 {
-    return dtype == HRF_S8 || dtype == HRF_U8 ? HRF_S32 : HRF_F64;
+    return hrf_dtype_is_byte(dtype) ? HRF_S32 : HRF_F64;
 }
 
 /* ---- rules ---- */

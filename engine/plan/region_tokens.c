@@ -8,12 +8,6 @@
 
 #include <assert.h>
 
-static const struct hrf_value *value_at(const struct hrf_graph *graph, const struct hrf_node *node,
-                                        int32_t k)
-{
-    return k < node->n_inputs && node->inputs[k] >= 0 ? &graph->values[node->inputs[k]] : NULL;
-}
-
 static const struct hrf_shape *output_of(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return &graph->values[node->outputs[0]].shape;
@@ -76,7 +70,7 @@ static bool point_fits(const struct hrf_graph *graph, const struct hrf_node *nod
 {
     const int64_t n_tokens = output_of(graph, node)->dims[1];
     for (int32_t k = 0; k < node->n_inputs; k++) {
-        const struct hrf_value *x = value_at(graph, node, k);
+        const struct hrf_value *x = hrf_node_value(graph, node, k);
         if (x == NULL || x->shape.rank < 2)
             continue;
         const int64_t rows = x->shape.dims[x->shape.rank - 2];
@@ -101,7 +95,7 @@ static struct hrf_constant_part rows_of_constant(const struct hrf_graph *graph,
 /* The scale may differ along any axis but the tokens. */
 static bool scale_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *scale = value_at(graph, node, HRF_QUANTIZE_SCALE);
+    const struct hrf_value *scale = hrf_node_value(graph, node, HRF_QUANTIZE_SCALE);
     return scale == NULL || hrf_shape_count(&scale->shape) == 1 || node->attributes.axis != 1;
 }
 
@@ -109,8 +103,8 @@ static bool scale_fits(const struct hrf_graph *graph, const struct hrf_node *nod
 
 static bool product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *bias = value_at(graph, node, HRF_CONV_BIAS);
-    const struct hrf_value *residual = value_at(graph, node, HRF_CONV_RESIDUAL);
+    const struct hrf_value *bias = hrf_node_value(graph, node, HRF_CONV_BIAS);
+    const struct hrf_value *residual = hrf_node_value(graph, node, HRF_CONV_RESIDUAL);
     return !node->attributes.gemm.transpose_a &&
            (residual == NULL || (residual->data == NULL && residual->shape.rank == 3)) &&
            (bias == NULL || bias->shape.rank < 2 || bias->shape.dims[bias->shape.rank - 2] == 1);
@@ -179,7 +173,7 @@ static bool slice_fits(const struct hrf_graph *graph, const struct hrf_node *nod
 
 static bool slice_picks(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *x = value_at(graph, node, 0);
+    const struct hrf_value *x = hrf_node_value(graph, node, 0);
     return comes_at_run_time(x) && x->shape.rank == 3 && slice_fits(graph, node);
 }
 
@@ -195,7 +189,8 @@ static bool slice_needed(const struct hrf_graph *graph, const struct hrf_node *n
 /* True if the GATHER picks tokens by constant indices. */
 static bool gather_picks(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *x = value_at(graph, node, 0), *indices = value_at(graph, node, 1);
+    const struct hrf_value *x = hrf_node_value(graph, node, 0),
+                           *indices = hrf_node_value(graph, node, 1);
     return node->attributes.axis == 1 && !node->attributes.channels_last && comes_at_run_time(x) &&
            x->shape.rank == 3 && indices != NULL && indices->data != NULL &&
            (indices->dtype == HRF_S32 || indices->dtype == HRF_S64) &&
@@ -208,8 +203,8 @@ static bool gather_needed(const struct hrf_graph *graph, const struct hrf_node *
     (void)out;
     if (k != 0 || !gather_picks(graph, node))
         return false;
-    const struct hrf_value *indices = value_at(graph, node, 1);
-    const int64_t n_tokens = value_at(graph, node, 0)->shape.dims[1];
+    const struct hrf_value *indices = hrf_node_value(graph, node, 1);
+    const int64_t n_tokens = hrf_node_value(graph, node, 0)->shape.dims[1];
     int64_t lo = n_tokens, hi = 0;
     for (int64_t i = 0; i < hrf_shape_count(&indices->shape); i++) {
         const int64_t index = indices->dtype == HRF_S32 ? ((const int32_t *)indices->data)[i]
@@ -247,10 +242,10 @@ static bool reshape_needed(const struct hrf_graph *graph, const struct hrf_node 
  * causal mask the position of a query matters. */
 static bool attention_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *mask = value_at(graph, node, HRF_ATTENTION_MASK);
+    const struct hrf_value *mask = hrf_node_value(graph, node, HRF_ATTENTION_MASK);
     const bool is_cut = mask != NULL && mask->shape.rank >= 2 &&
                         mask->shape.dims[mask->shape.rank - 2] > 1;
-    return value_at(graph, node, HRF_ATTENTION_Q)->shape.rank == 3 &&
+    return hrf_node_value(graph, node, HRF_ATTENTION_Q)->shape.rank == 3 &&
            !node->attributes.attention.causal && (!is_cut || mask->data != NULL);
 }
 
@@ -314,7 +309,7 @@ bool hrf_tokens_can_split(const struct hrf_graph *graph, const struct hrf_node *
 {
     const struct token_rule *rule = rule_of(node);
     const struct hrf_shape *y = output_of(graph, node);
-    const struct hrf_value *x = value_at(graph, node, 0);
+    const struct hrf_value *x = hrf_node_value(graph, node, 0);
     if (node->n_outputs != 1 || x == NULL)
         return false;
     if (comes_at_run_time(x) &&
@@ -333,7 +328,7 @@ bool hrf_tokens_are_picked(const struct hrf_graph *graph, const struct hrf_node 
 
 bool hrf_tokens_concern(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *x = value_at(graph, node, 0);
+    const struct hrf_value *x = hrf_node_value(graph, node, 0);
     return output_of(graph, node)->rank == 3 ||
            (x != NULL && is_image_as_tokens(node, output_of(graph, node), &x->shape)) ||
            hrf_tokens_are_picked(graph, node);
@@ -375,7 +370,7 @@ int64_t hrf_tokens_grain(const struct hrf_graph *graph, int32_t value)
 {
     const int32_t n = graph->values[value].producer;
     const struct hrf_node *node = n >= 0 ? &graph->nodes[n] : NULL;
-    const struct hrf_value *x = node != NULL ? value_at(graph, node, 0) : NULL;
+    const struct hrf_value *x = node != NULL ? hrf_node_value(graph, node, 0) : NULL;
     const bool is_of_image = x != NULL &&
                              is_image_as_tokens(node, &x->shape, &graph->values[value].shape);
     if (graph->values[value].grain > 0)

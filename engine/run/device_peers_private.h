@@ -16,7 +16,7 @@ struct hrf_device_part {
 enum { HRF_PART_ALIGNMENT = 256 };
 static inline size_t hrf_part_room(int64_t n_bytes)
 {
-    return (size_t)(n_bytes + HRF_PART_ALIGNMENT - 1) / HRF_PART_ALIGNMENT * HRF_PART_ALIGNMENT;
+    return hrf_round_up((size_t)n_bytes, HRF_PART_ALIGNMENT);
 }
 
 /* device_push.c: parts are written into the receiver's memory, and flags tell the streams so. */

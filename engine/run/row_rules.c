@@ -68,14 +68,6 @@ static int32_t rank_of(const struct walk *w, int32_t k)
     return shape_of(w, w->node->inputs[k])->rank;
 }
 
-static bool names(const struct hrf_attributes *a, int32_t axis)
-{
-    for (int32_t i = 0; i < a->n_axes; i++)
-        if (a->axes[i] == axis)
-            return true;
-    return false;
-}
-
 /* The output's axis of an axis of input 0, for operators that keep both; -1: there is none. */
 typedef int32_t kept_axis(const struct walk *w, int32_t axis);
 
@@ -154,7 +146,7 @@ static int32_t axis_after_reduction(const struct hrf_attributes *a, int32_t kept
 {
     int32_t axis = kept;
     for (int32_t i = 0; i < kept && !a->keep_dims; i++)
-        axis -= names(a, i);
+        axis -= hrf_attributes_name_axis(a, i);
     return axis;
 }
 
@@ -175,14 +167,14 @@ static bool is_reduction(const struct walk *w)
     const enum hrf_joining joining = hrf_op_info(w->node->op)->joining;
     const struct hrf_attributes *a = &w->node->attributes;
     const struct hrf_row_value *x = input(w, 0);
-    if (!names(a, x->axis)) {
+    if (!hrf_attributes_name_axis(a, x->axis)) {
         w->out->axis = axis_after_reduction(a, x->axis);
         return x->softmax < 0;
     }
     if (x->softmax < 0)
         return joining != HRF_JOIN_NONE && join(w, joining, -1);
     return joining == HRF_JOIN_SUM && hrf_op_is_linear(w->node->op, 0) &&
-           (x->branch < 0 || !names(a, x->branch)) &&
+           (x->branch < 0 || !hrf_attributes_name_axis(a, x->branch)) &&
            keep_branches(w, x, x->branch < 0 ? -1 : axis_after_reduction(a, x->branch)) &&
            join(w, HRF_JOIN_SOFTMAX, -1);
 }
@@ -252,7 +244,7 @@ static bool is_over_last_axis(const struct walk *w)
 static bool is_slice(const struct walk *w)
 {
     return keeps_rows(w) && w->node->attributes.n_axes > 0 &&
-           !names(&w->node->attributes, w->out->axis);
+           !hrf_attributes_name_axis(&w->node->attributes, w->out->axis);
 }
 
 static bool is_concat(const struct walk *w)

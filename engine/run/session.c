@@ -325,9 +325,9 @@ static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf
     const int64_t n = hrf_shape_count(&v->shape);
     HRF_AUTO_FREE float *wide = hrf_try_alloc_array((size_t)n, sizeof *wide);
     HRF_CHECK_MEMORY(wide != NULL, err, "no memory to show '%s'", v->name);
-    if (v->dtype == HRF_F16 || v->dtype == HRF_B16)
+    if (hrf_dtype_is_half(v->dtype))
         hrf_floats_from(v->dtype, data, wide, n);
-    for (int64_t i = 0; i < n && (v->dtype == HRF_S8 || v->dtype == HRF_U8); i++) {
+    for (int64_t i = 0; i < n && hrf_dtype_is_byte(v->dtype); i++) {
         const int32_t q = v->dtype == HRF_S8 ? ((const int8_t *)data)[i]
                                              : ((const uint8_t *)data)[i];
         wide[i] = (float)(q - v->quantization.zero_point) * v->quantization.scale;
@@ -337,8 +337,8 @@ static enum hrf_status show_narrow(struct hrf_session *session, const struct hrf
 
 static bool is_narrow(const struct hrf_value *v)
 {
-    return v->dtype == HRF_F16 || v->dtype == HRF_B16 ||
-           ((v->dtype == HRF_S8 || v->dtype == HRF_U8) && v->quantization.scale > 0);
+    return hrf_dtype_is_half(v->dtype) ||
+           (hrf_dtype_is_byte(v->dtype) && v->quantization.scale > 0);
 }
 
 static enum hrf_status show(struct hrf_session *session, int32_t value, struct hrf_error *err)

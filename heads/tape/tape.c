@@ -122,7 +122,7 @@ void *hrf_tape_take(struct hrf_tape *tape, int64_t count, size_t size)
         return NULL;
     if (!hrf_checked_mul(count, (int64_t)size, &wanted))
         wanted = INT64_MAX / 2;
-    const size_t n_bytes = ((size_t)wanted + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t n_bytes = hrf_round_up((size_t)wanted, ALIGNMENT);
     while (tape->current != NULL && tape->current->size - tape->current->used < n_bytes)
         tape->current = tape->current->next;
     if (tape->current == NULL)

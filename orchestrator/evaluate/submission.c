@@ -128,7 +128,7 @@ static bool is_judged(struct hrf_evaluation *e, const struct selection *s, size_
 /* The files of detections, by the slides of the truth. */
 struct submitted_files {
     char **files; /* [truth->n_slides]; borrowed from `names`; NULL = none */
-    struct hrf_name_list names;
+    struct hrf_text_list names;
 };
 
 static bool is_csv(const char *name)
@@ -140,7 +140,7 @@ static bool is_csv(const char *name)
 static enum hrf_status list_files(const char *directory, const struct hrf_truth_set *truth,
                                   struct submitted_files *out, struct hrf_error *err)
 {
-    HRF_TRY(hrf_name_list_read(directory, &out->names, err));
+    HRF_TRY(hrf_path_list_directory(directory, &out->names, err));
     size_t n = 0;
     for (size_t i = 0; i < out->names.n_items; i++) {
         char *name = out->names.items[i];
@@ -281,7 +281,7 @@ static enum hrf_status judge_lesions(struct hrf_evaluation *e, const struct hrf_
     hrf_free(judged.slides);
     hrf_free(selection.is_submitted);
     hrf_free(files.files);
-    hrf_name_list_release(&files.names);
+    hrf_text_list_release(&files.names);
     return status;
 }
 

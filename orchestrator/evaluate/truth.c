@@ -180,8 +180,8 @@ static enum hrf_status add_file(const struct finding *f, const char *folder, con
 
 static enum hrf_status walk_folder(const struct finding *f, const char *directory, int depth)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) list = { .items = NULL };
-    HRF_TRY(hrf_name_list_read(directory, &list, f->err));
+    HRF_AUTO_RELEASE(hrf_text_list) list = { .items = NULL };
+    HRF_TRY(hrf_path_list_directory(directory, &list, f->err));
     for (size_t i = 0; i < list.n_items; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(directory, list.items[i]);
         if (!hrf_path_is_directory(path))
@@ -203,8 +203,8 @@ static enum hrf_truth truth_of(const char *word)
 
 static enum hrf_status take_line(const struct finding *f, const struct hrf_csv_row *row)
 {
-    const char *label = row->n_fields > 1 ? row->fields[1] : "";
-    const char *size = row->n_fields > 3 ? row->fields[3] : "";
+    const char *label = hrf_csv_cell(row, 1);
+    const char *size = hrf_csv_cell(row, 3);
     const enum hrf_truth truth = truth_of(label);
     if (truth == HRF_TRUTH_UNKNOWN)
         return hrf_error_set(f->err, HRF_E_USER, "%s:%d: '%.60s' is neither Tumor nor Normal",
@@ -230,7 +230,7 @@ static enum hrf_status read_reference(const struct finding *f)
     HRF_AUTO(hrf_csv) csv = NULL;
     HRF_TRY(hrf_csv_read(f->set->reference, &csv, f->err));
     for (size_t i = 0; i < csv->n_rows; i++) {
-        const char *label = csv->rows[i].n_fields > 1 ? csv->rows[i].fields[1] : "";
+        const char *label = hrf_csv_cell(&csv->rows[i], 1);
         if (i == 0 && csv->n_rows > 1 && truth_of(label) == HRF_TRUTH_UNKNOWN)
             continue; /* some copies have a header */
         HRF_TRY(take_line(f, &csv->rows[i]));

@@ -19,9 +19,9 @@
 /* Returns the entry of `directory` with that name, ignoring case; NULL: there is none. */
 static char *find_child(const char *directory, const char *name)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) list = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) list = { .items = NULL };
     char *found = NULL;
-    if (hrf_name_list_read(directory, &list, NULL) != HRF_OK)
+    if (hrf_path_list_directory(directory, &list, NULL) != HRF_OK)
         return NULL;
     for (size_t i = 0; i < list.n_items && found == NULL; i++)
         if (strcasecmp(list.items[i], name) == 0)
@@ -42,7 +42,7 @@ static bool is_slide_file(const char *name)
 struct annotations {
     const char *suffix; /* of a slide's file */
     char *folder;       /* heap; NULL: there is none */
-    struct hrf_name_list
+    struct hrf_text_list
         files; /* ignoring case; names that differ only in case are ordered by their bytes */
 };
 
@@ -67,7 +67,7 @@ static void annotations_list(const char *top, size_t index, struct annotations *
 {
     *out = (struct annotations){ .suffix = annotation_folders[index].suffix,
                                  .folder = find_child(top, annotation_folders[index].name) };
-    if (out->folder != NULL && hrf_name_list_read(out->folder, &out->files, NULL) == HRF_OK &&
+    if (out->folder != NULL && hrf_path_list_directory(out->folder, &out->files, NULL) == HRF_OK &&
         out->files.n_items > 0)
         qsort(out->files.items, out->files.n_items, sizeof out->files.items[0], compare_any_case);
 }
@@ -75,7 +75,7 @@ static void annotations_list(const char *top, size_t index, struct annotations *
 static void annotations_release(struct annotations *annotations)
 {
     hrf_free(annotations->folder);
-    hrf_name_list_release(&annotations->files);
+    hrf_text_list_release(&annotations->files);
 }
 
 static char *find_annotation(const struct annotations *annotations, const char *slide)
@@ -98,8 +98,8 @@ static enum hrf_status add_folder(struct ingest *ingest, const char *folder, con
                                   enum hrf_truth truth, struct hrf_error *err)
 {
     struct annotations annotations[N_ANNOTATION_FOLDERS];
-    HRF_AUTO_RELEASE(hrf_name_list) list = { .items = NULL };
-    HRF_TRY(hrf_name_list_read(folder, &list, err));
+    HRF_AUTO_RELEASE(hrf_text_list) list = { .items = NULL };
+    HRF_TRY(hrf_path_list_directory(folder, &list, err));
     for (size_t i = 0; i < N_ANNOTATION_FOLDERS; i++)
         annotations_list(top, i, &annotations[i]);
     for (size_t i = 0; i < list.n_items; i++) {
@@ -231,14 +231,14 @@ static enum hrf_status apply_line(struct ingest *ingest, struct testing *testing
 {
     bool known = false;
     const struct hrf_csv_row *line = &csv->rows[index];
-    const char *label = line->n_fields > 1 ? line->fields[1] : "";
+    const char *label = hrf_csv_cell(line, 1);
     enum hrf_truth truth = ingest_truth(label, &known);
     if (!known || truth == HRF_TRUTH_UNKNOWN)
         return hrf_error_set(err, HRF_E_USER, "%s:%d: '%s' is neither Tumor nor Normal", path,
                              line->line, label);
     struct hrf_slide_row *row = row_of_line(ingest, testing, images, line->fields[0], index);
     row->truth = truth;
-    const char *size = line->n_fields > 3 ? line->fields[3] : "";
+    const char *size = hrf_csv_cell(line, 3);
     bool has_size = size[0] != '\0' && strcasecmp(size, "none") != 0;
     hrf_free(row->label_text);
     row->label_text = hrf_format("%s%s%s", label, has_size ? "," : "", has_size ? size : "");

@@ -157,11 +157,6 @@ static bool find_columns(const struct hrf_csv *csv, struct columns *out, struct 
     return mistakes->n == before;
 }
 
-static const char *field(const struct hrf_csv_row *row, int column)
-{
-    return column >= 0 && (size_t)column < row->n_fields ? row->fields[column] : "";
-}
-
 static char *beside(const char *csv_path, const char *name)
 {
     HRF_AUTO_FREE char *directory = hrf_path_directory(csv_path);
@@ -217,8 +212,9 @@ static void add_line(struct ingest *ingest, const char *path, size_t n_columns,
                      const struct columns *columns, const struct hrf_csv_row *line,
                      struct mistakes *mistakes)
 {
-    const char *slide = field(line, columns->slide), *label = field(line, columns->label);
-    const char *annotation = field(line, columns->annotation);
+    const char *slide = hrf_csv_cell(line, columns->slide),
+               *label = hrf_csv_cell(line, columns->label);
+    const char *annotation = hrf_csv_cell(line, columns->annotation);
     struct hrf_error why = { .status = HRF_OK };
     bool known;
     if (slide[0] == '\0') {
@@ -235,7 +231,7 @@ static void add_line(struct ingest *ingest, const char *path, size_t n_columns,
     row->label_text = label[0] != '\0' ? hrf_strdup(label) : NULL;
     if (!known)
         note_label(ingest, label, line, mistakes);
-    read_mpp(field(line, columns->mpp), line, row, mistakes);
+    read_mpp(hrf_csv_cell(line, columns->mpp), line, row, mistakes);
     if (annotation[0] != '\0') {
         row->annotation = beside(path, annotation);
         /* It is reported before a run, not missed after it. */

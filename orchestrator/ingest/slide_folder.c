@@ -109,8 +109,8 @@ static enum hrf_status list_one(const struct listing *l, const char *path, const
 static enum hrf_status list_folder(const struct listing *l, const char *folder, int depth,
                                    struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
-    HRF_TRY(hrf_name_list_read(folder, &names, err));
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
+    HRF_TRY(hrf_path_list_directory(folder, &names, err));
     for (size_t i = 0; i < names.n_items; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);
         HRF_TRY(list_one(l, path, names.items[i], depth, err));

@@ -73,8 +73,8 @@ static enum hrf_status hash_tasks(struct hrf_store *store, struct hrf_hash *hash
  * that is not there has none. */
 static void hash_files(struct hrf_hash *hash, const char *folder)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
-    if (hrf_name_list_read(folder, &names, NULL) != HRF_OK)
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
+    if (hrf_path_list_directory(folder, &names, NULL) != HRF_OK)
         return;
     for (size_t i = 0; i < names.n_items; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);

@@ -2,23 +2,13 @@
 #include "schema/record/container.h"
 
 #include "base/hash.h"
+#include "base/little_endian.h"
 #include "base/strbuf.h"
 
 #include <string.h>
 
 static const char magic[8] = { 'H', 'R', 'F', 'R', 'E', 'C', '\r', '\n' };
 enum { PREFIX_BYTES = 16, CHECKSUM_BYTES = 2 * HRF_HASH_BYTES };
-
-static void put_u32(unsigned char *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint32_t get_u32(const unsigned char *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
 
 void hrf_bytes_release(struct hrf_bytes *bytes)
 {
@@ -51,8 +41,8 @@ enum hrf_status hrf_container_encode(const char *kind, const struct hrf_record_i
     HRF_AUTO_RELEASE(hrf_strbuf) buf = HRF_STRBUF_INIT;
     unsigned char prefix[PREFIX_BYTES];
     memcpy(prefix, magic, sizeof magic);
-    put_u32(prefix + 8, HRF_FORMAT_VERSION);
-    put_u32(prefix + 12, (uint32_t)strlen(text));
+    hrf_put_u32(prefix + 8, HRF_FORMAT_VERSION);
+    hrf_put_u32(prefix + 12, (uint32_t)strlen(text));
     hrf_strbuf_add(&buf, prefix, sizeof prefix);
     hrf_strbuf_adds(&buf, text);
     for (size_t i = 0; i < n_sections; i++)
@@ -78,12 +68,12 @@ static enum hrf_status check_frame(const unsigned char *bytes, size_t n_bytes, c
         return damaged(where, "it is shorter than any record", err);
     if (memcmp(bytes, magic, sizeof magic) != 0)
         return damaged(where, "it does not begin as a record does", err);
-    HRF_TRY(hrf_format_check_version(get_u32(bytes + 8), "record", where, err));
+    HRF_TRY(hrf_format_check_version(hrf_get_u32(bytes + 8), "record", where, err));
     char sha256[HRF_HASH_HEX];
     HRF_TRY(hrf_hash_buffer(bytes, n_bytes - CHECKSUM_BYTES, sha256, err));
     if (memcmp(sha256, bytes + n_bytes - CHECKSUM_BYTES, CHECKSUM_BYTES) != 0)
         return damaged(where, "its checksum does not fit (truncated or changed)", err);
-    *n_header = get_u32(bytes + 12);
+    *n_header = hrf_get_u32(bytes + 12);
     if (*n_header > n_bytes - PREFIX_BYTES - CHECKSUM_BYTES)
         return damaged(where, "its header is longer than the record", err);
     *header = (const char *)bytes + PREFIX_BYTES;

@@ -2,6 +2,7 @@
 #include "schema/record/label_maps.h"
 
 #include "base/alloc.h"
+#include "base/little_endian.h"
 
 #include <string.h>
 #include <zlib.h>
@@ -86,18 +87,6 @@ enum hrf_status hrf_label_maps_append(struct hrf_label_maps *maps, struct hrf_la
 
 /* ---- in a record ---- */
 
-static void put_u32(unsigned char *to, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint32_t get_u32(const unsigned char *from)
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
-           (uint32_t)from[3] << 24;
-}
-
 enum hrf_status hrf_label_maps_encode(const struct hrf_label_maps *maps, struct hrf_bytes *sizes,
                                       struct hrf_bytes *bytes, struct hrf_error *err)
 {
@@ -113,7 +102,7 @@ enum hrf_status hrf_label_maps_encode(const struct hrf_label_maps *maps, struct 
     }
     for (int64_t i = 0; i < maps->n; i++) {
         const struct hrf_bytes *item = &maps->items[i];
-        put_u32(sizes->data + 4 * i, (uint32_t)item->n_bytes);
+        hrf_put_u32(sizes->data + 4 * i, (uint32_t)item->n_bytes);
         if (item->n_bytes > 0)
             memcpy(bytes->data + at, item->data, item->n_bytes);
         at += item->n_bytes;
@@ -133,7 +122,7 @@ enum hrf_status hrf_label_maps_decode(const struct hrf_section *sizes,
                              sizes->n_bytes, (long long)n);
     HRF_TRY(hrf_label_maps_init(maps, side, n, err));
     for (int64_t i = 0; i < n; i++) {
-        const size_t size = get_u32(from + 4 * i);
+        const size_t size = hrf_get_u32(from + 4 * i);
         if (size > left)
             return hrf_error_set(err, HRF_E_USER, "%s: label map %lld is cut short", where,
                                  (long long)i);

@@ -26,6 +26,14 @@ struct hrf_grid_cell hrf_tile_plan_cell(const struct hrf_tile_plan *plan,
                                    .row = cell_of(patch->y, plan->stride_y0, is_shifted) };
 }
 
+int hrf_compare_grid_cells(const void *a, const void *b)
+{
+    const struct hrf_grid_cell *x = a, *y = b;
+    if (x->column != y->column)
+        return x->column < y->column ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
 bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch)
 {
     int64_t low = 0, high = plan->n_white;

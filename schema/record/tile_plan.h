@@ -87,6 +87,8 @@ struct hrf_grid_cell {
 };
 struct hrf_grid_cell hrf_tile_plan_cell(const struct hrf_tile_plan *plan,
                                         const struct hrf_patch *patch);
+/* By column, then row, which is the order of a tile plan; for qsort(). */
+int hrf_compare_grid_cells(const void *a, const void *b);
 bool hrf_tile_plan_is_white(const struct hrf_tile_plan *plan, int64_t patch);
 /* Removes the patches on white tiles from the plan. */
 void hrf_tile_plan_drop_white(struct hrf_tile_plan *plan);

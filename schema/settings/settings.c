@@ -85,20 +85,6 @@ bool hrf_setting_is_set(const struct hrf_setting *setting, const struct hrf_work
     return !json_is_null(value) && !(is_list && json_array_size(value) == 0);
 }
 
-void hrf_text_list_add(struct hrf_text_list *list, const char *text)
-{
-    list->items = hrf_realloc_array(list->items, list->n_items + 1, sizeof *list->items);
-    list->items[list->n_items++] = hrf_strdup(text);
-}
-
-void hrf_text_list_release(struct hrf_text_list *list)
-{
-    for (size_t i = 0; i < list->n_items; i++)
-        hrf_free(list->items[i]);
-    hrf_free(list->items);
-    *list = (struct hrf_text_list){ NULL, 0 };
-}
-
 void hrf_workflow_destroy(struct hrf_workflow *workflow)
 {
     if (workflow == NULL)

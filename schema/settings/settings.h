@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "image/preparation.h"
 #include "schema/settings/layout.h"
 #include "schema/settings/precision.h"
@@ -76,13 +77,6 @@ enum hrf_score_method {
     HRF_SCORE_PERCENTILE,
     HRF_SCORE_MAX_SMOOTHED
 };
-
-struct hrf_text_list {
-    char **items; /* heap strings */
-    size_t n_items;
-};
-void hrf_text_list_add(struct hrf_text_list *list, const char *text); /* a copy of it */
-void hrf_text_list_release(struct hrf_text_list *list);               /* and empties it */
 
 struct hrf_workflow_dataset {
     enum hrf_layout layout;

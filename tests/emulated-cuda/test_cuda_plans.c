@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "engine/backend/cuda/plan_cache.h"
 #include "engine/backend/cuda/plan_set.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/must.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,12 +41,6 @@ struct fixture {
     cudnnHandle_t cudnn;
     struct hrf_cudnn_device *properties;
 };
-
-static void must(enum hrf_status status, const struct hrf_error *err)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err->text);
-}
 
 static void open_device(struct fixture *f)
 {
@@ -179,9 +173,9 @@ static void a_damaged_or_missing_file_of_a_set_is_built_anew(void **state)
 {
     const struct fixture *f = *state;
     struct hrf_strbuf notes = HRF_STRBUF_INIT;
-    struct hrf_name_list names;
+    struct hrf_text_list names;
     int n_damaged = 0;
-    assert_int_equal(hrf_name_list_read(f->set, &names, NULL), HRF_OK);
+    assert_int_equal(hrf_path_list_directory(f->set, &names, NULL), HRF_OK);
     assert_int_equal(names.n_items, N_CONVS + 1);
     for (size_t i = 0; i < names.n_items; i++) {
         char path[1024];
@@ -193,7 +187,7 @@ static void a_damaged_or_missing_file_of_a_set_is_built_anew(void **state)
         else
             assert_int_equal(hrf_file_write_atomic(path, "{\"convolution\": 3}", 18, NULL), HRF_OK);
     }
-    hrf_name_list_release(&names);
+    hrf_text_list_release(&names);
     assert_int_equal(start(f, NULL, &notes), N_PLANS);
     expect(&notes, "plans made beforehand are built anew: ");
     hrf_strbuf_release(&notes);

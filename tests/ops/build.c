@@ -3,17 +3,11 @@
 #include "engine/run/banded.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/parallel.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/must.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static void must(enum hrf_status status, const struct hrf_error *err)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err->text);
-}
 
 static int32_t add_value(struct build *b, enum hrf_dtype dtype, struct hrf_shape shape,
                          const void *data)

@@ -81,4 +81,13 @@ float *run_bands_in(const struct hrf_graph *graph, const char *device, enum hrf_
                     int32_t n_bands, enum hrf_bands_rows rows, uint64_t seed, int64_t *count);
 /* max |a - b| / max |b| (or / 1e-3, if that is larger). */
 double relative_difference(const float *a, const float *b, int64_t n);
+/* How many of a graph's nodes have the operator. */
+static inline int build_count(const struct hrf_graph *graph, enum hrf_op op)
+{
+    int n = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        n += graph->nodes[i].op == op;
+    return n;
+}
+
 #endif

@@ -153,14 +153,6 @@ static struct hrf_graph *lowered(const char *name, const struct hrf_lowering *ho
     return lowered_from(graph, how);
 }
 
-static int count(const struct hrf_graph *graph, enum hrf_op op)
-{
-    int n = 0;
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        n += graph->nodes[i].op == op;
-    return n;
-}
-
 /* In the first two models all that is left of the pairs are the ones at the ends; weights are the
  * file's integers. */
 static void pairs_are_taken_into_the_operators_beside_them(void **state)
@@ -168,8 +160,8 @@ static void pairs_are_taken_into_the_operators_beside_them(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         HRF_AUTO(hrf_graph) graph = lowered(names[i], &(struct hrf_lowering){ .type = HRF_S8 });
-        assert_int_equal(count(graph, HRF_OP_QUANTIZE), 1);
-        assert_int_equal(count(graph, HRF_OP_DEQUANTIZE), i == 0 ? 1 : 0);
+        assert_int_equal(build_count(graph, HRF_OP_QUANTIZE), 1);
+        assert_int_equal(build_count(graph, HRF_OP_DEQUANTIZE), i == 0 ? 1 : 0);
         for (int32_t k = 0; k < graph->n_nodes; k++) {
             const struct hrf_node *node = &graph->nodes[k];
             if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM)
@@ -216,7 +208,7 @@ static void products_of_tokens_take_the_scales_of_the_file(void **state)
         const struct hrf_lowering how = { .type = HRF_S8, .keep = keep, .n_keep = n_keep };
         HRF_AUTO(hrf_graph) low = lowered_by(graph, &how, false);
         int seen = 0;
-        assert_int_equal(count(low, HRF_OP_MATMUL), 0);
+        assert_int_equal(build_count(low, HRF_OP_MATMUL), 0);
         for (int32_t k = 0; k < low->n_nodes; k++) {
             const struct hrf_node *node = &low->nodes[k];
             if (node->op != HRF_OP_GEMM)
@@ -233,8 +225,8 @@ static void products_of_tokens_take_the_scales_of_the_file(void **state)
             seen++;
         }
         assert_int_equal(seen, 3);
-        assert_int_equal(count(low, HRF_OP_QUANTIZE), 1 + n_keep);
-        assert_int_equal(count(low, HRF_OP_DEQUANTIZE), 1 + n_keep);
+        assert_int_equal(build_count(low, HRF_OP_QUANTIZE), 1 + n_keep);
+        assert_int_equal(build_count(low, HRF_OP_DEQUANTIZE), 1 + n_keep);
     }
 }
 
@@ -271,13 +263,14 @@ static void a_block_stays_in_8_bits(void **state)
     (void)state;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     HRF_AUTO(hrf_graph) graph = prepared("block", "cpu", &notes);
-    assert_int_equal(count(graph, HRF_OP_BYTE_ATTENTION), 1);
-    assert_int_equal(count(graph, HRF_OP_GEMM), 4);
-    assert_int_equal(count(graph, HRF_OP_ADD), 7);
-    assert_int_equal(count(graph, HRF_OP_LOOKUP), 3); /* GELU; queries and keys times a number */
-    assert_int_equal(count(graph, HRF_OP_QUANTIZE), 3);
-    assert_int_equal(count(graph, HRF_OP_DEQUANTIZE), 3);
-    assert_int_equal(count(graph, HRF_OP_LAYER_NORM), 2);
+    assert_int_equal(build_count(graph, HRF_OP_BYTE_ATTENTION), 1);
+    assert_int_equal(build_count(graph, HRF_OP_GEMM), 4);
+    assert_int_equal(build_count(graph, HRF_OP_ADD), 7);
+    assert_int_equal(build_count(graph, HRF_OP_LOOKUP),
+                     3); /* GELU; queries and keys times a number */
+    assert_int_equal(build_count(graph, HRF_OP_QUANTIZE), 3);
+    assert_int_equal(build_count(graph, HRF_OP_DEQUANTIZE), 3);
+    assert_int_equal(build_count(graph, HRF_OP_LAYER_NORM), 2);
     assert_int_equal(graph->n_nodes, 1 + 4 + 7 + 3 + 3 + 3 + 2);
     assert_int_equal(count_float_inputs(graph, HRF_OP_GEMM) +
                          count_float_inputs(graph, HRF_OP_ADD) +
@@ -291,14 +284,14 @@ static void channels_last_are_images(void **state)
     (void)state;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     HRF_AUTO(hrf_graph) graph = prepared("last", "cpu", &notes);
-    assert_int_equal(count(graph, HRF_OP_TRANSPOSE), 0);
-    assert_int_equal(count(graph, HRF_OP_MATMUL), 0);
-    assert_int_equal(count(graph, HRF_OP_CONV), 4);
+    assert_int_equal(build_count(graph, HRF_OP_TRANSPOSE), 0);
+    assert_int_equal(build_count(graph, HRF_OP_MATMUL), 0);
+    assert_int_equal(build_count(graph, HRF_OP_CONV), 4);
     assert_int_equal(count_float_inputs(graph, HRF_OP_CONV), 0);
-    assert_int_equal(count(graph, HRF_OP_LOOKUP), 1);
+    assert_int_equal(build_count(graph, HRF_OP_LOOKUP), 1);
     /* Around the norm and the graph, and where a move's result gets another scale. */
-    assert_int_equal(count(graph, HRF_OP_QUANTIZE), 3);
-    assert_int_equal(count(graph, HRF_OP_DEQUANTIZE), 3);
+    assert_int_equal(build_count(graph, HRF_OP_QUANTIZE), 3);
+    assert_int_equal(build_count(graph, HRF_OP_DEQUANTIZE), 3);
 }
 
 static void a_node_may_still_be_kept_in_float32(void **state)
@@ -317,8 +310,8 @@ static void a_node_may_still_be_kept_in_float32(void **state)
     for (int32_t i = 0; i < low->n_nodes; i++)
         if (low->nodes[i].op == HRF_OP_GEMM)
             assert_int_equal(low->values[low->nodes[i].inputs[0]].dtype, HRF_F32);
-    assert_int_equal(count(low, HRF_OP_DEQUANTIZE), 2);
-    assert_int_equal(count(low, HRF_OP_QUANTIZE), 2);
+    assert_int_equal(build_count(low, HRF_OP_DEQUANTIZE), 2);
+    assert_int_equal(build_count(low, HRF_OP_QUANTIZE), 2);
 }
 
 /* Through 8 bits and back. */
@@ -351,8 +344,8 @@ static void functions_of_an_8_bit_value_are_tables_unless_they_are_long(void **s
         x = pair(&b, x);
         HRF_AUTO(hrf_graph) graph = build_finish(&b, &x, 1);
         assert_int_equal(hrf_pass_make_lookups(graph, NULL), HRF_OK);
-        assert_int_equal(count(graph, HRF_OP_LOOKUP), n == 10);
-        assert_int_equal(count(graph, HRF_OP_NEG), n == 10 ? 0 : n);
+        assert_int_equal(build_count(graph, HRF_OP_LOOKUP), n == 10);
+        assert_int_equal(build_count(graph, HRF_OP_NEG), n == 10 ? 0 : n);
     }
 }
 

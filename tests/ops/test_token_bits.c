@@ -9,20 +9,14 @@
 #include "engine/run/sensitivity.h"
 #include "tests/emulated-cuda/in_place.h"
 #include "tests/ops/build.h"
+#include "tests/unit/must.h"
 #include "tests/unit/tiler/synthetic_patches.h"
-#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void must(enum hrf_status status, const struct hrf_error *err)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err->text);
-}
 
 /* "cpu", or "cuda" where the test is run for the emulated GPU, which is slow. */
 static const char *device(void)
@@ -394,11 +388,11 @@ static void make_crops(float *out)
     static const char *const classes[] = { "normal", "tumor" };
     const char *shared = getenv("HRF_SHARED_DATA");
     for (int c = 0; c < 2; c++) {
-        struct hrf_name_list names = { .items = NULL };
+        struct hrf_text_list names = { .items = NULL };
         HRF_AUTO_FREE uint8_t *rgb = synthetic_patches(N_PATCHES / 2, PATCH, c == 1);
         HRF_AUTO_FREE char *folder = hrf_format(
             "%s/camelyon16-patches/%s", shared != NULL ? shared : "../shared/data", classes[c]);
-        const bool is_real = hrf_name_list_read(folder, &names, NULL) == HRF_OK;
+        const bool is_real = hrf_path_list_directory(folder, &names, NULL) == HRF_OK;
         assert_true(!is_real || names.n_items > N_PATCHES / 2);
         if (!is_real)
             printf("skipped: real patches, for '%s' is not there; made-up ones instead\n", folder);
@@ -409,7 +403,7 @@ static void make_crops(float *out)
                 read_patch(path, patch);
             cut_patch(patch, out + (2 * k + c) * CROPS * PIXELS);
         }
-        hrf_name_list_release(&names);
+        hrf_text_list_release(&names);
     }
 }
 

@@ -35,26 +35,14 @@ static enum hrf_status check_side(const char *path, const struct hrf_coords *coo
                          side * mpp / (double)plan->patch_size);
 }
 
-struct cell {
-    int64_t column, row;
-};
-
-static int by_cell(const void *a, const void *b)
-{
-    const struct cell *p = a, *q = b;
-    if (p->column != q->column)
-        return p->column < q->column ? -1 : 1;
-    return (p->row > q->row) - (p->row < q->row);
-}
-
-static bool share_a_cell(const struct hrf_tile_plan *plan, struct cell *cells)
+static bool share_a_cell(const struct hrf_tile_plan *plan, struct hrf_grid_cell *cells)
 {
     for (int64_t i = 0; i < plan->n_patches; i++)
-        cells[i] = (struct cell){ llround((double)plan->patches[i].x / plan->stride_x0),
-                                  llround((double)plan->patches[i].y / plan->stride_y0) };
-    qsort(cells, (size_t)plan->n_patches, sizeof *cells, by_cell);
+        cells[i] = (struct hrf_grid_cell){ llround((double)plan->patches[i].x / plan->stride_x0),
+                                           llround((double)plan->patches[i].y / plan->stride_y0) };
+    qsort(cells, (size_t)plan->n_patches, sizeof *cells, hrf_compare_grid_cells);
     for (int64_t i = 1; i < plan->n_patches; i++)
-        if (by_cell(&cells[i - 1], &cells[i]) == 0)
+        if (hrf_compare_grid_cells(&cells[i - 1], &cells[i]) == 0)
             return true;
     return false;
 }
@@ -63,7 +51,8 @@ static bool share_a_cell(const struct hrf_tile_plan *plan, struct cell *cells)
  * (CLAM begins one at each contour) get a finer one. */
 static void choose_grid(struct hrf_tile_plan *plan)
 {
-    HRF_AUTO_FREE struct cell *cells = hrf_alloc_array((size_t)plan->n_patches + 1, sizeof *cells);
+    HRF_AUTO_FREE struct hrf_grid_cell *cells = hrf_alloc_array((size_t)plan->n_patches + 1,
+                                                                sizeof *cells);
     while (plan->stride_x0 > 1 && share_a_cell(plan, cells)) {
         plan->stride_x0 = fmax(plan->stride_x0 / 2, 1);
         plan->stride_y0 = fmax(plan->stride_y0 / 2, 1);

@@ -99,8 +99,8 @@ static enum hrf_status add_mirax(const struct parts *parts, const char *path, st
     folder[strlen(folder) - strlen(".mrxs")] = '\0';
     if (!hrf_path_is_directory(folder))
         return HRF_OK;
-    HRF_AUTO_RELEASE(hrf_name_list) names = { NULL, 0 };
-    HRF_TRY(hrf_name_list_read(folder, &names, err));
+    HRF_AUTO_RELEASE(hrf_text_list) names = { NULL, 0 };
+    HRF_TRY(hrf_path_list_directory(folder, &names, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < names.n_items && status == HRF_OK; i++)
         status = add_part(parts, folder, names.items[i], err);
@@ -184,8 +184,8 @@ static enum hrf_status add_dicom(const struct parts *parts, const char *path, st
     if (!read_series(path, series))
         return HRF_OK;
     HRF_AUTO_FREE char *folder = hrf_path_directory(path);
-    HRF_AUTO_RELEASE(hrf_name_list) names = { NULL, 0 };
-    HRF_TRY(hrf_name_list_read(folder, &names, err));
+    HRF_AUTO_RELEASE(hrf_text_list) names = { NULL, 0 };
+    HRF_TRY(hrf_path_list_directory(folder, &names, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < names.n_items && status == HRF_OK; i++) {
         HRF_AUTO_FREE char *file = hrf_path_join(folder, names.items[i]);

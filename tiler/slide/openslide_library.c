@@ -1,6 +1,8 @@
 /* openslide_library.c - see openslide_library.h. */
 #include "tiler/slide/openslide_library.h"
 
+#include "base/module.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,13 +10,6 @@
 #include <string.h>
 
 static struct hrf_openslide library = { .version = "missing", .file = "" };
-
-static bool take(void *module, const char *name, void *function)
-{
-    void *found = dlsym(module, name);
-    memcpy(function, &found, sizeof found); /* ISO C has no cast from object to function pointers */
-    return found != NULL;
-}
 
 static bool use(const char *file)
 {
@@ -26,17 +21,17 @@ static bool use(const char *file)
         snprintf(library.trouble, sizeof library.trouble, "%s", why != NULL ? why : "not loaded");
         return false;
     }
-    const bool is_whole = take(module, "openslide_open", &found.open) &&
-                          take(module, "openslide_close", &found.close) &&
-                          take(module, "openslide_get_error", &found.error) &&
-                          take(module, "openslide_get_property_value", &found.property) &&
-                          take(module, "openslide_get_level_count", &found.level_count) &&
-                          take(module, "openslide_get_level0_dimensions",
-                               &found.level0_dimensions) &&
-                          take(module, "openslide_get_level_dimensions", &found.level_dimensions) &&
-                          take(module, "openslide_get_level_downsample", &found.level_downsample) &&
-                          take(module, "openslide_read_region", &found.read_region) &&
-                          take(module, "openslide_get_version", &version);
+    const bool is_whole =
+        hrf_module_symbol(module, "openslide_open", &found.open) &&
+        hrf_module_symbol(module, "openslide_close", &found.close) &&
+        hrf_module_symbol(module, "openslide_get_error", &found.error) &&
+        hrf_module_symbol(module, "openslide_get_property_value", &found.property) &&
+        hrf_module_symbol(module, "openslide_get_level_count", &found.level_count) &&
+        hrf_module_symbol(module, "openslide_get_level0_dimensions", &found.level0_dimensions) &&
+        hrf_module_symbol(module, "openslide_get_level_dimensions", &found.level_dimensions) &&
+        hrf_module_symbol(module, "openslide_get_level_downsample", &found.level_downsample) &&
+        hrf_module_symbol(module, "openslide_read_region", &found.read_region) &&
+        hrf_module_symbol(module, "openslide_get_version", &version);
     if (!is_whole) {
         snprintf(library.trouble, sizeof library.trouble, "'%s' is not OpenSlide", file);
         dlclose(module);

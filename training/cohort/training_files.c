@@ -26,8 +26,8 @@ static bool is_leftover(const char *name)
 
 void hrf_training_remove_leftovers(const char *folder)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
-    if (hrf_name_list_read(folder, &names, NULL) != HRF_OK)
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
+    if (hrf_path_list_directory(folder, &names, NULL) != HRF_OK)
         return;
     for (size_t i = 0; i < names.n_items; i++) {
         HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);

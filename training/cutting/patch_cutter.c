@@ -246,12 +246,12 @@ static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *ta
 static enum hrf_status run(struct hrf_train_recipe *r, const struct hrf_workflow_tiler *tiler,
                            struct hrf_findings *findings, struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     HRF_AUTO_RELEASE(hrf_strbuf) table = HRF_STRBUF_INIT;
     HRF_AUTO_FREE char *folder = hrf_path_join(r->out, "patches");
     HRF_AUTO_FREE char *path = hrf_path_join(folder, "patches.csv");
     size_t n = 0;
-    HRF_TRY(hrf_name_list_read(r->slides, &names, err));
+    HRF_TRY(hrf_path_list_directory(r->slides, &names, err));
     struct cut *cuts = hrf_calloc(names.n_items + 1, sizeof *cuts);
     for (size_t i = 0; i < names.n_items; i++)
         if (is_slide(names.items[i]))

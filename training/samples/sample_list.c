@@ -127,9 +127,9 @@ static bool is_picture(const char *name)
 static void find_in_class(struct search *s, const char *folder, const char *prefix, int64_t label,
                           enum hrf_training_part part)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     struct hrf_error why = { .status = HRF_OK };
-    if (hrf_name_list_read(folder, &names, &why) != HRF_OK) {
+    if (hrf_path_list_directory(folder, &names, &why) != HRF_OK) {
         wrong(s, folder, 0, "%s", why.text);
         return;
     }
@@ -154,9 +154,9 @@ static void find_in_classes(struct search *s, const char *folder, const char *pr
                             enum hrf_training_part part)
 {
     const struct hrf_text_list *classes = &s->recipe->classes;
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     struct hrf_error why = { .status = HRF_OK };
-    if (hrf_name_list_read(folder, &names, &why) != HRF_OK) {
+    if (hrf_path_list_directory(folder, &names, &why) != HRF_OK) {
         wrong(s, folder, 0, "%s", why.text);
         return;
     }
@@ -177,13 +177,13 @@ static void find_in_classes(struct search *s, const char *folder, const char *pr
 static void find_in_folders(struct search *s)
 {
     const char *folder = s->recipe->folders;
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     struct hrf_error why = { .status = HRF_OK };
     if (s->recipe->split == HRF_TRAIN_BY_FOLDS) {
         find_in_classes(s, folder, "", HRF_PART_TRAINING);
         return;
     }
-    if (hrf_name_list_read(folder, &names, &why) != HRF_OK)
+    if (hrf_path_list_directory(folder, &names, &why) != HRF_OK)
         wrong(s, folder, 0, "%s", why.text);
     for (size_t i = 0; i < names.n_items; i++) {
         enum hrf_training_part part;

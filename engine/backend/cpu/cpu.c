@@ -44,16 +44,12 @@ struct hrf_epilogue hrf_cpu_epilogue(const struct hrf_attributes *attributes, en
                                   .offset = attributes->beta };
 }
 
-static bool is_floating(enum hrf_dtype dtype)
-{
-    return dtype == HRF_F32 || dtype == HRF_F16 || dtype == HRF_B16;
-}
-
 bool hrf_cpu_types_fit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const enum hrf_dtype y = graph->values[node->outputs[0]].dtype;
     const bool adds = hrf_node_has_input(node, HRF_CONV_RESIDUAL);
-    return is_floating(graph->values[node->inputs[HRF_CONV_X]].dtype) && is_floating(y) &&
+    return hrf_dtype_is_float(graph->values[node->inputs[HRF_CONV_X]].dtype) &&
+           hrf_dtype_is_float(y) &&
            (!adds || graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype == y);
 }
 

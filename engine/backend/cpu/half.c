@@ -43,25 +43,15 @@ static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype t
     }
 }
 
-static size_t aligned(size_t n_bytes)
-{
-    return (n_bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
-}
-
 static size_t padded(int64_t n_floats)
 {
-    return aligned((size_t)n_floats * sizeof(float));
-}
-
-static bool is_half(enum hrf_dtype type)
-{
-    return type == HRF_F16 || type == HRF_B16;
+    return hrf_buffer_aligned((size_t)n_floats * sizeof(float));
 }
 
 static enum hrf_status run_group(struct half_kernel *k, const struct hrf_kernel_call *call,
                                  int64_t group, struct hrf_error *err)
 {
-    char *at = (char *)call->workspace + aligned(k->inner->workspace_bytes);
+    char *at = (char *)call->workspace + hrf_buffer_aligned(k->inner->workspace_bytes);
     char *out = (char *)call->output + group * k->out_count * (int64_t)hrf_dtype_size(k->out_type);
     struct hrf_kernel_call inner = { .inputs = k->pointers,
                                      .output = out,
@@ -73,7 +63,7 @@ static enum hrf_status run_group(struct half_kernel *k, const struct hrf_kernel_
         const char *in = (const char *)call->inputs[i] +
                          group * k->counts[i] * (int64_t)hrf_dtype_size(k->types[i]);
         k->pointers[i] = in;
-        if (!is_half(k->types[i]))
+        if (!hrf_dtype_is_half(k->types[i]))
             continue;
         convert(k->types[i], in, HRF_F32, at, k->counts[i]);
         k->pointers[i] = at;
@@ -125,7 +115,8 @@ static bool works_by_image(enum hrf_op op)
 
 static bool is_image(const struct hrf_value *value, int64_t n_images)
 {
-    return is_half(value->dtype) && value->shape.rank == 4 && value->shape.dims[0] == n_images;
+    return hrf_dtype_is_half(value->dtype) && value->shape.rank == 4 &&
+           value->shape.dims[0] == n_images;
 }
 
 /* The number of images to widen at a time, a divisor of the batch. */
@@ -208,7 +199,7 @@ static enum hrf_status compile_inner(struct hrf_backend *backend, const struct h
     const int64_t n_images = k->n_groups > 1 ? images_at_once(graph, node) : 0;
     HRF_TRY(widen(graph, node, n_images, &wide, err));
     HRF_TRY(hrf_kernel_compile(&hrf_cpu_kernels, backend, wide, &wide->nodes[0], &k->inner, err));
-    k->base.workspace_bytes += aligned(k->inner->workspace_bytes);
+    k->base.workspace_bytes += hrf_buffer_aligned(k->inner->workspace_bytes);
     k->base.weight_bytes = k->inner->weight_bytes;
     const char *prefix = k->out_type == HRF_F16 ? "f16 in " : "bf16 in ";
     size_t n = strlen(prefix), m = strlen(k->inner->implementation);

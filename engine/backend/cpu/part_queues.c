@@ -29,14 +29,9 @@ int64_t hrf_part_queues_take(const struct hrf_part_queues *s)
     return -1;
 }
 
-static size_t padded(size_t scratch_bytes)
-{
-    return (scratch_bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
-}
-
 size_t hrf_parts_workspace(int64_t n_threads, size_t scratch_bytes)
 {
-    return (size_t)n_threads * (sizeof(struct hrf_part_queue) + padded(scratch_bytes));
+    return (size_t)n_threads * (sizeof(struct hrf_part_queue) + hrf_buffer_aligned(scratch_bytes));
 }
 
 void hrf_parts_run(void *workspace, int64_t n_threads, int64_t n, size_t scratch_bytes,
@@ -46,7 +41,7 @@ void hrf_parts_run(void *workspace, int64_t n_threads, int64_t n, size_t scratch
 #pragma omp parallel
     {
         char *const scratch = (char *)(parts.of + n_threads) +
-                              (size_t)omp_get_thread_num() * padded(scratch_bytes);
+                              (size_t)omp_get_thread_num() * hrf_buffer_aligned(scratch_bytes);
         for (int64_t part, before = -1; (part = hrf_part_queues_take(&parts)) >= 0; before = part)
             function(context, part, before, scratch);
     }

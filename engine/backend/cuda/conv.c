@@ -386,7 +386,7 @@ static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error 
     k->low = t->activation_min;
     k->high = t->activation_max;
     const enum hrf_dtype type = k->spec->inputs[HRF_CONV_X].dtype;
-    if (type == HRF_S8 || type == HRF_U8)
+    if (hrf_dtype_is_byte(type))
         return upload_requantize(k, err);
     if (k->rounds_rows)
         HRF_TRY(upload_filters(k, k->spec->inputs[HRF_CONV_SCALES].constant, 1, &k->scale, err));
@@ -398,7 +398,7 @@ static enum hrf_status upload_constants(struct conv_kernel *k, struct hrf_error 
 
 static size_t aligned(int64_t elements, enum hrf_dtype type)
 {
-    return ((size_t)elements * hrf_dtype_size(type) + 255) / 256 * 256;
+    return hrf_cuda_aligned((size_t)elements * hrf_dtype_size(type));
 }
 
 static void lay_out_workspace(struct conv_kernel *k)

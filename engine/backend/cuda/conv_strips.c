@@ -27,11 +27,6 @@ struct strips_kernel {
     char implementation[64];
 };
 
-static size_t padded(size_t n_bytes)
-{
-    return (n_bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
-}
-
 /* ---- running ---- */
 
 static cudaError_t copy(const struct strips_kernel *k, void *to, const void *from, size_t n_bytes)
@@ -187,16 +182,16 @@ static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
     if (node->n_inputs > HRF_CONV_RESIDUAL && node->inputs[HRF_CONV_RESIDUAL] >= 0)
         k->residual_unit = numbers *
                            hrf_dtype_size(graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype);
-    k->inner_at = padded((size_t)hrf_strips_elements(&k->at) * size);
-    k->output_at = k->inner_at + padded(k->inner->workspace_bytes);
+    k->inner_at = hrf_buffer_aligned((size_t)hrf_strips_elements(&k->at) * size);
+    k->output_at = k->inner_at + hrf_buffer_aligned(k->inner->workspace_bytes);
     k->residual_at = k->output_at;
     k->is_output_aside = k->out_unit % ALIGNMENT != 0;
     k->is_residual_aside = k->residual_unit % ALIGNMENT != 0;
     if (k->is_output_aside || k->at.n_units % k->at.size != 0)
-        k->residual_at += padded((size_t)k->at.size * k->out_unit);
+        k->residual_at += hrf_buffer_aligned((size_t)k->at.size * k->out_unit);
     k->base.workspace_bytes = k->residual_at;
     if (k->is_residual_aside)
-        k->base.workspace_bytes += padded((size_t)k->at.size * k->residual_unit);
+        k->base.workspace_bytes += hrf_buffer_aligned((size_t)k->at.size * k->residual_unit);
     k->base.weight_bytes = k->inner->weight_bytes;
     if (k->factors != NULL)
         k->base.weight_bytes += 2 * (size_t)k->at.channels * sizeof(float);

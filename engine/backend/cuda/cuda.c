@@ -205,19 +205,13 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 
 /* ---- the table ---- */
 
-static bool is_constant(const struct hrf_graph *graph, const struct hrf_node *node, int32_t i)
-{
-    return i < node->n_inputs && node->inputs[i] >= 0 &&
-           graph->values[node->inputs[i]].data != NULL;
-}
-
 static const char *conv_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     if (!hrf_cuda_conv_fits(graph, node))
         return "a product of rows over several axes whose bias is no row";
-    const bool takes_prologue = !is_constant(graph, node, HRF_CONV_X) &&
-                                is_constant(graph, node, HRF_CONV_WEIGHTS) &&
-                                !is_constant(graph, node, HRF_CONV_RESIDUAL);
+    const bool takes_prologue = !hrf_node_has_constant(graph, node, HRF_CONV_X) &&
+                                hrf_node_has_constant(graph, node, HRF_CONV_WEIGHTS) &&
+                                !hrf_node_has_constant(graph, node, HRF_CONV_RESIDUAL);
     return hrf_node_has_prologue(node) && !takes_prologue
                ? "its prologue is not that of an image that is computed"
                : NULL;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/min_max.h"
 #include "engine/backend/cuda/binding.h"
 
 #include <cuda_runtime_api.h>
@@ -53,6 +54,11 @@ void hrf_cuda_device_destroy(struct hrf_cuda_device *device);
 HRF_DEFINE_AUTO(hrf_cuda_device)
 HRF_CHECKED enum hrf_status hrf_cuda_device_enter(const struct hrf_cuda_device *device,
                                                   struct hrf_error *err);
+/* The size of a part of allocated memory behind which another may begin. */
+static inline size_t hrf_cuda_aligned(size_t n_bytes)
+{
+    return hrf_round_up(n_bytes, 256);
+}
 /* Aligned to 256 bytes. HRF_E_NOMEM names what was asked for and what is free. n_bytes may be 0. */
 HRF_CHECKED enum hrf_status hrf_cuda_allocate(const struct hrf_cuda_device *device, size_t n_bytes,
                                               void **out, struct hrf_error *err);

@@ -119,7 +119,7 @@ static int64_t extent(const struct hrf_k_heads *x, const struct key *key, int64_
 
 static size_t aligned(int64_t elements)
 {
-    return ((size_t)elements * 2 + 255) / 256 * 256;
+    return hrf_cuda_aligned((size_t)elements * 2);
 }
 
 /* Both results from known numbers; `memory` has room for q, k, v, two of y and the workspace. */

@@ -4,14 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct hrf_value *value_of(const struct hrf_graph *graph, const struct hrf_node *node,
-                                        int32_t i)
-{
-    if (i >= node->n_inputs || node->inputs[i] < 0)
-        return NULL;
-    return &graph->values[node->inputs[i]];
-}
-
 /* Types that cuDNN multiplies; zero points would have to stand in the pads too. */
 static bool is_known_type(const struct hrf_value *value)
 {
@@ -31,8 +23,8 @@ static bool is_known_type(const struct hrf_value *value)
  * whose rows are images. */
 static bool is_pixel_product(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const struct hrf_value *w = value_of(graph, node, HRF_CONV_WEIGHTS);
-    const struct hrf_value *bias = value_of(graph, node, HRF_CONV_BIAS);
+    const struct hrf_value *w = hrf_node_value(graph, node, HRF_CONV_WEIGHTS);
+    const struct hrf_value *bias = hrf_node_value(graph, node, HRF_CONV_BIAS);
     const int64_t columns = hrf_shape_last(&graph->values[node->outputs[0]].shape);
     if (node->attributes.gemm.transpose_a || w->data == NULL || w->shape.rank != 2)
         return false;
@@ -57,8 +49,8 @@ static void describe_product(const struct hrf_shape *x, const struct hrf_shape *
 static void describe_shapes(const struct hrf_graph *graph, const struct hrf_node *node,
                             struct hrf_cudnn_conv *c)
 {
-    const struct hrf_shape *x = &value_of(graph, node, HRF_CONV_X)->shape;
-    const struct hrf_shape *w = &value_of(graph, node, HRF_CONV_WEIGHTS)->shape;
+    const struct hrf_shape *x = &hrf_node_value(graph, node, HRF_CONV_X)->shape;
+    const struct hrf_shape *w = &hrf_node_value(graph, node, HRF_CONV_WEIGHTS)->shape;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     const struct hrf_window *window = &node->attributes.window;
     if (x->rank != 4) {
@@ -97,9 +89,9 @@ static void describe_epilogue(const struct hrf_graph *graph, const struct hrf_no
 {
     const struct hrf_attributes *t = &node->attributes;
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    const struct hrf_value *residual = value_of(graph, node, HRF_CONV_RESIDUAL);
+    const struct hrf_value *residual = hrf_node_value(graph, node, HRF_CONV_RESIDUAL);
     const float step = y->dtype == HRF_S8 ? y->quantization.scale : 1.0f;
-    c->has_bias = value_of(graph, node, HRF_CONV_BIAS) != NULL;
+    c->has_bias = hrf_node_value(graph, node, HRF_CONV_BIAS) != NULL;
     c->has_residual = residual != NULL;
     c->residual_type = residual != NULL ? residual->dtype : c->out_type;
     c->activation.kind = t->activation;
@@ -121,9 +113,9 @@ bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_nod
 {
     if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM && node->op != HRF_OP_TOKEN_PRODUCT)
         return false;
-    const struct hrf_value *x = value_of(graph, node, HRF_CONV_X);
+    const struct hrf_value *x = hrf_node_value(graph, node, HRF_CONV_X);
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    const struct hrf_value *residual = value_of(graph, node, HRF_CONV_RESIDUAL);
+    const struct hrf_value *residual = hrf_node_value(graph, node, HRF_CONV_RESIDUAL);
     if (!is_known_type(x) || !is_known_type(y) || (residual != NULL && !is_known_type(residual)))
         return false;
     if (x->data != NULL || (residual != NULL && residual->data != NULL))

@@ -60,16 +60,11 @@ static int64_t n_pixels(const struct hrf_cudnn_conv *c)
     return c->y[0] * c->y[2] * c->y[3];
 }
 
-static size_t aligned(size_t n_bytes)
-{
-    return (n_bytes + 255) / 256 * 256;
-}
-
 static int32_t add(struct hrf_cudnn_trial *t, int64_t id, int64_t n, enum hrf_dtype type)
 {
     t->ids[t->n] = id;
     t->pointers[t->n] = t->memory != NULL ? (char *)t->memory + t->n_bytes : NULL;
-    t->n_bytes += aligned((size_t)n * hrf_dtype_size(type));
+    t->n_bytes += hrf_cuda_aligned((size_t)n * hrf_dtype_size(type));
     return t->n++;
 }
 
@@ -105,7 +100,7 @@ static void lay_out(struct hrf_cudnn_trial *t)
         (void)add(t, HRF_CUDNN_ROUNDER, 1, HRF_F32);
     t->expected = t->memory != NULL ? (char *)t->memory + t->n_bytes : NULL;
     if (c->has_second)
-        t->n_bytes += aligned((size_t)elements(c->y) * hrf_dtype_size(c->out_type));
+        t->n_bytes += hrf_cuda_aligned((size_t)elements(c->y) * hrf_dtype_size(c->out_type));
     t->workspace = t->memory != NULL ? (char *)t->memory + t->n_bytes : NULL;
 }
 

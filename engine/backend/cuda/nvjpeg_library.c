@@ -1,18 +1,12 @@
 /* nvjpeg_library.c - see nvjpeg_library.h. */
 #include "engine/backend/cuda/nvjpeg_library.h"
 
+#include "base/module.h"
+
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A symbol as a function pointer: POSIX has no other way. */
-static bool find(void *library, const char *name, void *out)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(out, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
 
 static void *open_library(const char *named)
 {
@@ -35,13 +29,13 @@ enum hrf_status hrf_nvjpeg_load(struct hrf_nvjpeg_library *out, struct hrf_error
                              "nvJPEG cannot be loaded (%s); it comes with the CUDA toolkit and in "
                              "Python's nvidia-nvjpeg, whose folder LD_LIBRARY_PATH must name",
                              dlerror());
-    if (!find(library, "nvjpegGetProperty", &l.get_property) ||
-        !find(library, "nvjpegCreateEx", &l.create) ||
-        !find(library, "nvjpegDestroy", &l.destroy) ||
-        !find(library, "nvjpegJpegStateCreate", &l.state_create) ||
-        !find(library, "nvjpegJpegStateDestroy", &l.state_destroy) ||
-        !find(library, "nvjpegDecodeBatchedInitialize", &l.batch_init) ||
-        !find(library, "nvjpegDecodeBatched", &l.batch_decode))
+    if (!hrf_module_symbol(library, "nvjpegGetProperty", &l.get_property) ||
+        !hrf_module_symbol(library, "nvjpegCreateEx", &l.create) ||
+        !hrf_module_symbol(library, "nvjpegDestroy", &l.destroy) ||
+        !hrf_module_symbol(library, "nvjpegJpegStateCreate", &l.state_create) ||
+        !hrf_module_symbol(library, "nvjpegJpegStateDestroy", &l.state_destroy) ||
+        !hrf_module_symbol(library, "nvjpegDecodeBatchedInitialize", &l.batch_init) ||
+        !hrf_module_symbol(library, "nvjpegDecodeBatched", &l.batch_decode))
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "'%s' is no nvJPEG: %s",
                              named != NULL ? named : "libnvjpeg", dlerror());
     for (int i = 0; i < 3; i++)

@@ -105,12 +105,12 @@ enum hrf_status hrf_plan_set_find(const char *directory, const struct hrf_cudnn_
                                   struct hrf_plan_set **out, struct hrf_strbuf *lines,
                                   struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_name_list) names = { .items = NULL };
+    HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     HRF_AUTO_RELEASE(hrf_strbuf) unfit = HRF_STRBUF_INIT;
     *out = NULL;
     if (!hrf_path_exists(directory))
         return HRF_OK;
-    HRF_TRY(hrf_name_list_read(directory, &names, err));
+    HRF_TRY(hrf_path_list_directory(directory, &names, err));
     enum hrf_status status = HRF_OK;
     for (size_t i = 0; i < names.n_items && *out == NULL && status == HRF_OK; i++) {
         HRF_AUTO_FREE char *folder = hrf_path_join(directory, names.items[i]);

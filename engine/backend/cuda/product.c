@@ -48,18 +48,13 @@ static enum hrf_status cublas_error(struct hrf_error *err, cublasStatus_t status
 
 /* ---- what it takes ---- */
 
-static bool is_float(enum hrf_dtype dtype)
-{
-    return dtype == HRF_F32 || dtype == HRF_F16 || dtype == HRF_B16;
-}
-
 /* A constant of the model is float32 on the device, whatever the precision. */
 bool hrf_cuda_product_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     if (node->op != HRF_OP_MATMUL && node->op != HRF_OP_GEMM)
         return false;
     const struct hrf_value *y = &graph->values[node->outputs[0]];
-    if (!is_float(y->dtype) || hrf_shape_count(&y->shape) < 1)
+    if (!hrf_dtype_is_float(y->dtype) || hrf_shape_count(&y->shape) < 1)
         return false;
     for (int32_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] < 0)
@@ -141,11 +136,6 @@ static bool is_by_rows(const struct matrix *m)
     return is_dense_along(m->columns, m->column, m->rows, m->row);
 }
 
-static size_t aligned(size_t n_bytes)
-{
-    return (n_bytes + 255) / 256 * 256;
-}
-
 static void place_matrix(struct hrf_product_plan *p, int k)
 {
     struct matrix *m = &p->m[k];
@@ -157,8 +147,8 @@ static void place_matrix(struct hrf_product_plan *p, int k)
     m->is_packed = true;
     m->offset = p->workspace_bytes;
     m->step = m->rows * m->columns;
-    p->workspace_bytes += aligned((size_t)(p->n_products * m->rows * m->columns) *
-                                  hrf_dtype_size(p->spec->output.dtype));
+    p->workspace_bytes += hrf_cuda_aligned((size_t)(p->n_products * m->rows * m->columns) *
+                                           hrf_dtype_size(p->spec->output.dtype));
 }
 
 /* ---- cuBLASLt's descriptions ---- */

@@ -162,7 +162,7 @@ static cudaError_t launch_swiglu(const struct hrf_cuda_kernel *kernel,
 static bool is_in_steps(const struct hrf_spec *spec)
 {
     const enum hrf_dtype x = spec->inputs[0].dtype, y = spec->output.dtype;
-    return (x == HRF_S8 || x == HRF_U8) && (y == HRF_S8 || y == HRF_U8);
+    return hrf_dtype_is_byte(x) && hrf_dtype_is_byte(y);
 }
 
 enum hrf_status hrf_cuda_upload_table(struct hrf_cuda_kernel *kernel, int i, const void *from,

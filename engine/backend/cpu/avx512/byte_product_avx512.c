@@ -262,7 +262,7 @@ void hrf_byte_product_avx512(const struct hrf_byte_product *p, const struct hrf_
     const char *prefetched = ahead->memory, *const end = prefetched + ahead->n_bytes;
     uint8_t *integers = scratch;
     float *scales = (float *)(void *)(integers + (n_rows + ROWS - 1) / ROWS * ROWS * stride);
-    float *const normed = scales + (n_rows + ROWS - 1) / ROWS * ROWS;
+    float *const normed = scales + hrf_round_up((size_t)n_rows, ROWS);
     round_rows(p, norm, x, n_rows, normed, integers, scales);
     for (int64_t panel = first_panel; panel < end_panel; panel++) {
         const int64_t first = hrf_product_panel_begin(p->columns, panel);

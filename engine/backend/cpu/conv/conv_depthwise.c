@@ -224,11 +224,6 @@ static void release(struct hrf_own_conv *own)
 
 /* ---- compiling ---- */
 
-static bool is_integer(enum hrf_dtype type)
-{
-    return type == HRF_S8 || type == HRF_U8;
-}
-
 static int64_t count_blocks(const struct hrf_conv_shape *s)
 {
     return hrf_ceil_div(s->channels, LANES);
@@ -312,7 +307,7 @@ static void choose_parts_of_source(struct depthwise_kernel *k)
     hrf_conv_cut_evenly(s->out_rows, &l.cut.n_bands, &l.cut.band_rows);
     choose_sizes(s, n_blocks, l.fill_at_once * columns * n_blocks * LANES * (int64_t)sizeof(float),
                  &l);
-    if (!is_integer(s->x_type) && l.scratch_bytes <= SOURCE_BYTES)
+    if (!hrf_dtype_is_byte(s->x_type) && l.scratch_bytes <= SOURCE_BYTES)
         k->lines_of_source = l;
 }
 
@@ -341,7 +336,7 @@ static enum hrf_status prepare_constants(struct depthwise_kernel *k, const struc
     pack_weights(k, &graph->values[node->inputs[HRF_CONV_WEIGHTS]]);
     k->multiplier = hrf_calloc((size_t)n_lanes, sizeof(float));
     k->own.base.weight_bytes += (size_t)n_lanes * sizeof(float);
-    if (is_integer(s->x_type)) {
+    if (hrf_dtype_is_byte(s->x_type)) {
         const size_t bytes_of_channels = (size_t)s->channels * sizeof(float);
         HRF_AUTO(hrf_spec) spec = NULL;
         HRF_TRY(hrf_spec_create(graph, node, &spec, err));
@@ -392,11 +387,11 @@ const char *hrf_cpu_depthwise_misfit(const struct hrf_graph *graph, const struct
     if (weights->shape.dims[2] > MAX_WINDOW_ROWS ||
         (weights->shape.dims[3] - 1) * node->attributes.window.dilation[1] > MAX_SPAN)
         return "its windows are too large";
-    const bool types_fit = is_integer(x->dtype)
+    const bool types_fit = hrf_dtype_is_byte(x->dtype)
                                ? area <= HRF_DEPTHWISE_MAX_8BIT && weights->dtype == HRF_S8 &&
-                                     (is_integer(y->dtype) || y->dtype == HRF_F32) &&
+                                     (hrf_dtype_is_byte(y->dtype) || y->dtype == HRF_F32) &&
                                      (!hrf_node_has_input(node, HRF_CONV_RESIDUAL) ||
-                                      is_integer(
+                                      hrf_dtype_is_byte(
                                           graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype))
                                : hrf_cpu_types_fit(graph, node) && weights->dtype == HRF_F32;
     return types_fit ? NULL : "its types are mixed otherwise";

@@ -234,7 +234,7 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
 
 static bool is_byte(const struct hrf_graph *graph, int32_t value)
 {
-    return graph->values[value].dtype == HRF_S8 || graph->values[value].dtype == HRF_U8;
+    return hrf_dtype_is_byte(graph->values[value].dtype);
 }
 
 static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)

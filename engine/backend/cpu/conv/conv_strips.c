@@ -27,11 +27,6 @@ struct strips_kernel {
     char implementation[96];
 };
 
-static size_t padded(size_t n_bytes)
-{
-    return (n_bytes + HRF_BUFFER_ALIGNMENT - 1) / HRF_BUFFER_ALIGNMENT * HRF_BUFFER_ALIGNMENT;
-}
-
 static size_t strip_bytes(const struct strips_kernel *k)
 {
     return (size_t)hrf_strips_elements(&k->at) * hrf_dtype_size(k->strip_type);
@@ -100,7 +95,7 @@ static enum hrf_status run_strip(const struct strips_kernel *k, const struct hrf
                k->at.by_images ? 0 : first * k->at.stride - k->at.pad);
     const struct hrf_kernel_call inner = { .inputs = inputs,
                                            .output = first == fresh ? out : aside,
-                                           .workspace = work + padded(strip_bytes(k)) };
+                                           .workspace = work + hrf_buffer_aligned(strip_bytes(k)) };
     HRF_TRY(k->inner->run(k->inner, &inner, err));
     if (first != fresh) {
         const size_t done = (size_t)(fresh - first) * k->out_unit;
@@ -153,10 +148,11 @@ static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
     if (k->has_residual)
         k->residual_unit = numbers *
                            hrf_dtype_size(graph->values[node->inputs[HRF_CONV_RESIDUAL]].dtype);
-    k->output_at = padded(strip_bytes(k)) + padded(k->inner->workspace_bytes);
+    k->output_at = hrf_buffer_aligned(strip_bytes(k)) +
+                   hrf_buffer_aligned(k->inner->workspace_bytes);
     k->base.workspace_bytes = k->output_at;
     if (k->at.n_units % k->at.size != 0)
-        k->base.workspace_bytes += padded((size_t)k->at.size * k->out_unit);
+        k->base.workspace_bytes += hrf_buffer_aligned((size_t)k->at.size * k->out_unit);
     k->base.weight_bytes = k->inner->weight_bytes + 2 * (size_t)k->at.channels * sizeof(float);
 }
 

@@ -3,16 +3,10 @@
 #include "base/strbuf.h"
 #include "calibrate/fit/budget.h"
 #include "calibrate/observe/observations.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/must.h"
 
 #include <math.h>
 #include <string.h>
-
-static void must(enum hrf_status status, const struct hrf_error *err)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err->text);
-}
 
 /* A layer that was measured once on one image; times in ms. bf16_loss < 0: not measured. */
 static void add(struct hrf_observations *o, const char *name, double loss, double bf16_loss,

@@ -2,17 +2,11 @@
  * right, of another image, or of a wrong sign. */
 #include "base/directory.h"
 #include "engine/check/check_outputs.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/must.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void must(enum hrf_status status, const struct hrf_error *err)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err->text);
-}
 
 static void outputs_are_carried_and_compared(void **state)
 {

@@ -2,7 +2,7 @@
  * tools/reference/check_encoders.py), from one file or two; files that are damaged, hostile or of
  * another network are refused in a sentence. */
 #include "schema/record/input_entry.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/must.h"
 
 #include "base/directory.h"
 #include "base/file.h"
@@ -22,12 +22,6 @@
 #include <unistd.h>
 
 static const char folder[] = "tests/golden/encoder";
-
-static void must(enum hrf_status status, const struct hrf_error *err)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err->text);
-}
 
 /* "uni --size 56 --heads 3": what the engine's command line takes. */
 static void read_words(char *text, const char **encoder, struct hrf_encoder_options *out)
@@ -106,11 +100,11 @@ static void every_encoder_gives_what_timm_gives(void **state)
 {
     (void)state;
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_name_list names = { .items = NULL };
+    struct hrf_text_list names = { .items = NULL };
     char temporary[] = "/tmp/hrf-encoder-XXXXXX";
     int n_checked = 0;
     assert_non_null(mkdtemp(temporary));
-    must(hrf_name_list_read(folder, &names, &err), &err);
+    must(hrf_path_list_directory(folder, &names, &err), &err);
     HRF_AUTO_FREE char *model = hrf_path_join(temporary, "model.onnx");
     for (size_t i = 0; i < names.n_items; i++) {
         char *end = strstr(names.items[i], ".words");
@@ -134,7 +128,7 @@ static void every_encoder_gives_what_timm_gives(void **state)
         }
     }
     assert_true(n_checked >= 18);
-    hrf_name_list_release(&names);
+    hrf_text_list_release(&names);
     must(hrf_path_remove_tree(temporary, &err), &err);
 }
 

@@ -5,14 +5,6 @@
 #include "engine/passes/passes.h"
 #include "tests/ops/pixel_nets.h"
 
-static int count(const struct hrf_graph *graph, enum hrf_op op)
-{
-    int n = 0;
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        n += graph->nodes[i].op == op;
-    return n;
-}
-
 static void no_product_and_no_turn_is_left(void **state)
 {
     int n_joined = 0;
@@ -29,11 +21,11 @@ static void no_product_and_no_turn_is_left(void **state)
                 hrf_pass_fuse_product(graph, &err) != HRF_OK ||
                 hrf_pass_join_moves(graph, &err) != HRF_OK)
                 fail_msg("%s", err.text);
-            assert_int_equal(count(graph, HRF_OP_MATMUL), 0);
-            assert_int_equal(count(graph, HRF_OP_SOFTMAX), 0);
+            assert_int_equal(build_count(graph, HRF_OP_MATMUL), 0);
+            assert_int_equal(build_count(graph, HRF_OP_SOFTMAX), 0);
             /* To windows and back, twice; the result in the order of the model. */
-            assert_in_range(count(graph, HRF_OP_TRANSPOSE), 0, net == WINDOWS ? 5 : 0);
-            n_joined += count(graph, HRF_OP_GATHER);
+            assert_in_range(build_count(graph, HRF_OP_TRANSPOSE), 0, net == WINDOWS ? 5 : 0);
+            n_joined += build_count(graph, HRF_OP_GATHER);
             hrf_graph_destroy(graph);
         }
     assert_true(n_joined > 0);

@@ -158,14 +158,6 @@ static void pass(struct hrf_graph *graph)
         fail_msg("%s", err.text);
 }
 
-static int count(const struct hrf_graph *graph, enum hrf_op op)
-{
-    int n = 0;
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        n += graph->nodes[i].op == op;
-    return n;
-}
-
 static void check_block(uint64_t seed, enum form form)
 {
     struct build b = build_start(seed);
@@ -179,7 +171,7 @@ static void check_block(uint64_t seed, enum form form)
     pass(graph);
     const int products = form == ONE_PRODUCT || form == TOKENS_FIRST ? 2 : 4;
     assert_int_equal(graph->n_nodes, products + 2); /* and the norm, the attention */
-    assert_int_equal(count(graph, HRF_OP_GEMM), products);
+    assert_int_equal(build_count(graph, HRF_OP_GEMM), products);
     float *ref = run_graph(graph, "ref", 1, seed, 1, &n[1]);
     float *two = run_graph(graph, "cpu", 2, seed, 2, &n[2]);
     float *one = run_graph(graph, "cpu", 1, seed, 1, &n[3]);
@@ -210,7 +202,7 @@ static void what_others_read_keeps_its_moves(void **state)
     outputs[0] = block(&b, &s, ONE_PRODUCT, &outputs[1]);
     struct hrf_graph *graph = build_finish(&b, outputs, 2);
     pass(graph);
-    assert_true(count(graph, HRF_OP_TRANSPOSE) > 0);
+    assert_true(build_count(graph, HRF_OP_TRANSPOSE) > 0);
     hrf_graph_destroy(graph);
 }
 
