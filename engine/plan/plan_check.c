@@ -216,9 +216,19 @@ static bool is_complete(const struct hrf_plan *plan, const struct hrf_graph *gra
     return true;
 }
 
+/* True if what is left of the value lies in the memory of another one. */
+static bool lies_within(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t value,
+                        int32_t other)
+{
+    const int64_t at = hrf_plan_offset(plan, value), from = hrf_plan_offset(plan, other);
+    return value == other || (plan->buffer_of[value] == plan->buffer_of[other] && at >= from &&
+                              at + hrf_value_bytes(&graph->values[value]) <=
+                                  from + hrf_value_bytes(&graph->values[other]));
+}
+
 /* True if the value survives the step although it lies in the memory that the step writes: an
- * exchange leaves its input as it is, and a node of which parts are still to come overwrites an
- * input row by row. */
+ * exchange leaves its input as it is, with the parts of it that other exchanges have cut out, and a
+ * node of which parts are still to come overwrites an input row by row. */
 static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t step,
                       int32_t value)
 {
@@ -227,9 +237,10 @@ static bool is_spared(const struct hrf_plan *plan, const struct hrf_graph *graph
     if (is_view(plan, graph, n) || is_joined(plan, graph, node, value))
         return true; /* nothing is written */
     if (node->op == HRF_OP_EXCHANGE)
-        return node->n_inputs > 0 && value == node->inputs[0] &&
-               plan->offset_in_buffer[value] == plan->offset_in_buffer[node->outputs[0]] +
-                                                    hrf_rank_map_node(plan->map, n)->input_at;
+        return node->n_inputs > 0 && lies_within(plan, graph, value, node->inputs[0]) &&
+               plan->offset_in_buffer[node->inputs[0]] ==
+                   plan->offset_in_buffer[node->outputs[0]] +
+                       hrf_rank_map_node(plan->map, n)->input_at;
     if (is_last_of_node(plan, step))
         return false;
     for (int32_t k = 0; k < node->n_inputs; k++)

@@ -400,6 +400,8 @@ static void ranks_share_the_pixels_of_an_image(void **state)
 {
     (void)state;
     check_nets(make_pixels, pick_layout_of_images, NETS, 1, "cpu", 1e-5);
+    /* A part that an exchange has cut out of a value lies in it while another exchange goes on. */
+    assert_int_equal(check_net(make_pixels, pick_layout_of_images, 257, "cpu", 1e-5), 1);
 }
 
 /* Convolutions, a pool, a branch, a resize of twice the size, and BatchNormalization by the batch.
