@@ -55,7 +55,7 @@ static size_t array_bytes(size_t count, size_t size)
     return size != 0 && count > SIZE_MAX / size ? SIZE_MAX : count * size;
 }
 
-static void *take(size_t n_bytes)
+static void *alloc_take(size_t n_bytes)
 {
     return n_bytes <= PTRDIFF_MAX ? malloc(n_bytes > 0 ? n_bytes : 1) : NULL; /* ci-allow */
 }
@@ -67,7 +67,7 @@ static void *take_again(void *old, size_t n_bytes)
 
 void *hrf_alloc(size_t n_bytes)
 {
-    return or_end(take(n_bytes), n_bytes);
+    return or_end(alloc_take(n_bytes), n_bytes);
 }
 
 void *hrf_calloc(size_t count, size_t size)
@@ -89,7 +89,7 @@ void *hrf_realloc_array(void *old, size_t count, size_t size)
 
 void *hrf_try_alloc(size_t n_bytes)
 {
-    return may_allocate() ? take(n_bytes) : NULL;
+    return may_allocate() ? alloc_take(n_bytes) : NULL;
 }
 
 void *hrf_try_calloc(size_t count, size_t size)

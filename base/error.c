@@ -96,22 +96,22 @@ static enum hrf_status find_errno(int native, enum hrf_error_id *id)
 }
 
 /* A text may hold names from outside, and goes to terminals, logs and reports. */
-static void print(struct hrf_error *err, const char *format, va_list args)
+static void error_print(struct hrf_error *err, const char *format, va_list args)
 {
     char raw[sizeof err->text];
     hrf_message_vprint(raw, sizeof raw, format, args);
     hrf_text_escape(raw, err->text, sizeof err->text);
 }
 
-static void fill(struct hrf_error *err, enum hrf_status status, enum hrf_error_id id,
-                 const char *domain, int native, const char *format, va_list args)
+static void error_fill(struct hrf_error *err, enum hrf_status status, enum hrf_error_id id,
+                       const char *domain, int native, const char *format, va_list args)
 {
     err->status = status;
     err->id = id;
     err->domain = domain;
     err->native = native;
     hrf_message_first_name(format, err->setting, sizeof err->setting);
-    print(err, format, args);
+    error_print(err, format, args);
 }
 
 enum hrf_status hrf_error_set(struct hrf_error *err, enum hrf_status status, const char *format,
@@ -120,7 +120,7 @@ enum hrf_status hrf_error_set(struct hrf_error *err, enum hrf_status status, con
     if (err != NULL) {
         va_list args;
         va_start(args, format);
-        fill(err, status, HRF_ERROR_OTHER, NULL, 0, format, args);
+        error_fill(err, status, HRF_ERROR_OTHER, NULL, 0, format, args);
         va_end(args);
     }
     return status;
@@ -132,7 +132,7 @@ enum hrf_status hrf_error_raise(struct hrf_error *err, enum hrf_error_id id, con
     if (err != NULL) {
         va_list args;
         va_start(args, format);
-        fill(err, ids[id].status, id, NULL, 0, format, args);
+        error_fill(err, ids[id].status, id, NULL, 0, format, args);
         va_end(args);
     }
     return ids[id].status;
@@ -152,7 +152,7 @@ enum hrf_status hrf_error_set_errno(struct hrf_error *err, int native, const cha
     if (err != NULL) {
         va_list args;
         va_start(args, format);
-        fill(err, status, id, "errno", native, format, args);
+        error_fill(err, status, id, "errno", native, format, args);
         va_end(args);
         size_t used = strlen(err->text);
         char reason[128];
@@ -173,7 +173,7 @@ enum hrf_status hrf_error_set_foreign(struct hrf_error *err, enum hrf_status sta
     if (err != NULL) {
         va_list args;
         va_start(args, format);
-        fill(err, status, HRF_ERROR_OTHER, domain, native, format, args);
+        error_fill(err, status, HRF_ERROR_OTHER, domain, native, format, args);
         va_end(args);
     }
     return status;
@@ -189,7 +189,7 @@ enum hrf_status hrf_error_wrap(struct hrf_error *err, enum hrf_status status, co
             hrf_message_first_name(format, err->setting, sizeof err->setting);
         va_list args;
         va_start(args, format);
-        print(err, format, args);
+        error_print(err, format, args);
         va_end(args);
         size_t used = strlen(err->text);
         snprintf(err->text + used, sizeof err->text - used, ": %s", cause);

@@ -63,7 +63,7 @@ const char *hrf_guard_note(const char *path)
 }
 
 /* Only what a signal handler may do. */
-static void put(const char *text)
+static void guard_put(const char *text)
 {
     const ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
     (void)ignored;
@@ -73,23 +73,23 @@ static void put_path(const char *path)
 {
     for (; *path != '\0'; path++) {
         const char shown[2] = { (unsigned char)*path < ' ' || *path == 127 ? '?' : *path, '\0' };
-        put(shown);
+        guard_put(shown);
     }
 }
 
 static void report(int number)
 {
     if (noted != NULL) {
-        put(the_program);
-        put(" ");
-        put(the_command);
-        put(": '");
+        guard_put(the_program);
+        guard_put(" ");
+        guard_put(the_command);
+        guard_put(": '");
         put_path(noted);
-        put("' ends the program that reads it by ");
-        put(fault_name(number));
-        put(": ");
-        put(advice);
-        put("\n");
+        guard_put("' ends the program that reads it by ");
+        guard_put(fault_name(number));
+        guard_put(": ");
+        guard_put(advice);
+        guard_put("\n");
         if (ends_by_code)
             _exit(1);
     }

@@ -136,7 +136,7 @@ enum hrf_status hrf_json_get_object(const json_t *object, const char *key, const
 }
 
 /* jansson fails only when memory is out. */
-static void check(int failed)
+static void json_check(int failed)
 {
     if (failed)
         hrf_out_of_memory(0);
@@ -146,7 +146,8 @@ void hrf_json_put(json_t *object, const char *key, json_t *value)
 {
     if (json_object_set(object, key, value) != 0) { /* ci-allow: the one place */
         HRF_AUTO_JSON name = hrf_json_string(key);
-        check(json_object_set(object, json_string_value(name), value)); /* ci-allow: likewise */
+        json_check(
+            json_object_set(object, json_string_value(name), value)); /* ci-allow: likewise */
     }
     json_decref(value);
 }
@@ -180,7 +181,7 @@ json_t *hrf_json_document(void)
 
 void hrf_json_add(json_t *array, json_t *value)
 {
-    check(json_array_append_new(array, value)); /* ci-allow: the one place */
+    json_check(json_array_append_new(array, value)); /* ci-allow: the one place */
 }
 
 json_t *hrf_json_string(const char *text)

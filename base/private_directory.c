@@ -46,14 +46,14 @@ enum hrf_status hrf_private_directory_check(const char *path, struct hrf_error *
     return HRF_OK;
 }
 
-static enum hrf_status make(const char *path, struct hrf_error *err)
+static enum hrf_status private_directory_make(const char *path, struct hrf_error *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return HRF_OK;
     if (errno != ENOENT)
         return hrf_error_set_errno(err, errno, "cannot make the directory '%s'", path);
     HRF_AUTO_FREE char *parent = hrf_path_directory(path);
-    HRF_TRY(strcmp(parent, path) != 0 ? make(parent, err) : HRF_OK);
+    HRF_TRY(strcmp(parent, path) != 0 ? private_directory_make(parent, err) : HRF_OK);
     if (mkdir(path, 0700) == 0 || errno == EEXIST)
         return HRF_OK;
     return hrf_error_set_errno(err, errno, "cannot make the directory '%s'", path);
@@ -61,6 +61,6 @@ static enum hrf_status make(const char *path, struct hrf_error *err)
 
 enum hrf_status hrf_private_directory_open(const char *path, struct hrf_error *err)
 {
-    HRF_TRY(make(path, err));
+    HRF_TRY(private_directory_make(path, err));
     return hrf_private_directory_check(path, err);
 }

@@ -35,7 +35,7 @@ struct look {
     struct hrf_process_session *sum;
 };
 
-static void add(pid_t pid, const struct hrf_process_stat *stat, void *context)
+static void process_session_add(pid_t pid, const struct hrf_process_stat *stat, void *context)
 {
     struct look *look = context;
     if (pid == look->without)
@@ -49,7 +49,7 @@ void hrf_process_session_look(pid_t session, pid_t without, struct hrf_process_s
 {
     struct look look = { .without = without, .sum = out };
     *out = (struct hrf_process_session){ .n_processes = 0 };
-    walk(session, add, &look);
+    walk(session, process_session_add, &look);
 }
 
 static void end(pid_t pid, const struct hrf_process_stat *stat, void *context)

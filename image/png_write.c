@@ -25,7 +25,7 @@ struct writing {
     jmp_buf failed;
 };
 
-static void fail(png_structp png, png_const_charp message)
+static void png_write_fail(png_structp png, png_const_charp message)
 {
     struct writing *w = png_get_error_ptr(png);
     snprintf(w->message, sizeof w->message, "%s", message);
@@ -47,7 +47,7 @@ static void append(png_structp png, png_bytep data, size_t n)
     w->n_bytes += n;
 }
 
-static void flush(png_structp png)
+static void png_write_nothing_to_flush(png_structp png)
 {
     (void)png;
 }
@@ -73,11 +73,12 @@ static enum hrf_status encode_all(struct writing *w, const unsigned char *pixels
                                   int64_t height, int n_channels, enum hrf_png_kind kind,
                                   struct hrf_error *err)
 {
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, w, fail, say_nothing);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, w, png_write_fail,
+                                              say_nothing);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
     volatile bool is_written = false;
     if (info != NULL && setjmp(w->failed) == 0) {
-        png_set_write_fn(png, w, append, flush);
+        png_set_write_fn(png, w, append, png_write_nothing_to_flush);
         encode(png, info, pixels, (png_uint_32)width, (png_uint_32)height, n_channels, kind);
         is_written = true;
     }

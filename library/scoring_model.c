@@ -339,8 +339,9 @@ struct sample {
     void *context;
 };
 
-static enum hrf_status observe(struct hrf_network *network, const struct sample *sample,
-                               const struct hrf_shape *shape, struct hrf_error *err)
+static enum hrf_status scoring_model_observe(struct hrf_network *network,
+                                             const struct sample *sample,
+                                             const struct hrf_shape *shape, struct hrf_error *err)
 {
     for (int64_t i = 0; i < sample->n; i++) {
         struct hrf_nchw_source source = { sample->get(sample->context, i), *shape };
@@ -363,13 +364,13 @@ static enum hrf_status calibrate(struct hires_flow_model *model, const struct sa
                                                   .every_tensor = true };
     HRF_TRY(make_network(model, HRF_FP32, true, wanted, &inferred, &network, err));
     hrf_calibrator_watch(hrf_network_session(network), &calibrator);
-    enum hrf_status status = observe(network, sample, &wanted->shape, err);
+    enum hrf_status status = scoring_model_observe(network, sample, &wanted->shape, err);
     if (status == HRF_OK)
         status = hrf_smoothing_create(inferred, &observing, &smoothing, err);
     if (status == HRF_OK && smoothing != NULL) {
         calibrator.smoothing = smoothing;
         calibrator.tries_smoothing = true;
-        status = observe(network, sample, &wanted->shape, err);
+        status = scoring_model_observe(network, sample, &wanted->shape, err);
     }
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, HRF_FIT_MSE, &calibration, err);
@@ -540,7 +541,7 @@ static const float *fill_batch(const struct patches *p, int64_t first)
     return pixels;
 }
 
-static enum hrf_status score(struct patches *p, struct hrf_error *err)
+static enum hrf_status scoring_model_score(struct patches *p, struct hrf_error *err)
 {
     struct hires_flow_model *model = p->model;
     struct scoring *s = &model->scoring;
@@ -570,7 +571,7 @@ const float *hires_flow_model_score(struct hires_flow_model *model, const uint8_
     HRF_AUTO_RELEASE(patches) patches = { .n = 0 };
     enum hrf_status status = patches_init(&patches, model, rgb, n, size, &err);
     if (status == HRF_OK)
-        status = score(&patches, &err);
+        status = scoring_model_score(&patches, &err);
     if (hrf_library_end(status, &err) != HIRES_FLOW_OK)
         return NULL;
     if (n_scores != NULL)

@@ -128,8 +128,8 @@ static void keep(const struct hrf_observations *o, const struct choice *choice,
     kept->precision = choice->in == BF16 ? HRF_BF16 : HRF_FP32;
 }
 
-static void record(const struct hrf_observations *o, double min, const struct choice *choices,
-                   int32_t n, struct hrf_calibration *c)
+static void budget_record(const struct hrf_observations *o, double min,
+                          const struct choice *choices, int32_t n, struct hrf_calibration *c)
 {
     struct hrf_calibration_budget *b = &c->budget;
     const double runs = 1e-3 * (double)o->n_timed;
@@ -171,7 +171,7 @@ enum hrf_status hrf_fit_budget(const struct hrf_observations *o, double min,
             break;
         worst->in = next_of(worst);
     }
-    record(o, min, choices, n, c);
+    budget_record(o, min, choices, n, c);
     return HRF_OK;
 }
 

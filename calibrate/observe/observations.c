@@ -28,7 +28,8 @@ float hrf_observe_strength(int i)
     return strengths[i];
 }
 
-static struct hrf_observation *find(const struct hrf_observations *observations, const char *value)
+static struct hrf_observation *observations_find(const struct hrf_observations *observations,
+                                                 const char *value)
 {
     for (int32_t i = 0; i < observations->n_items; i++)
         if (strcmp(observations->items[i].value, value) == 0)
@@ -40,7 +41,7 @@ static enum hrf_status find_or_add(struct hrf_observations *observations, const 
                                    int64_t n_channels, struct hrf_observation **out,
                                    struct hrf_error *err)
 {
-    *out = find(observations, value);
+    *out = observations_find(observations, value);
     if (*out != NULL && (*out)->n_channels != n_channels)
         return hrf_error_set(err, HRF_E_BUG, "tensor '%s' had %lld channels and has %lld", value,
                              (long long)(*out)->n_channels, (long long)n_channels);
@@ -63,7 +64,7 @@ static enum hrf_status find_or_add(struct hrf_observations *observations, const 
 }
 
 /* Joins pairs of bins until each is 2^exponent wide. */
-static void widen(struct hrf_observation *o, int exponent)
+static void observations_widen(struct hrf_observation *o, int exponent)
 {
     for (; o->exponent < exponent; o->exponent++) {
         if (o->bins[0] == o->n) { /* all are in the first bin, however wide it is */
@@ -116,7 +117,7 @@ enum hrf_status hrf_observe(struct hrf_observations *observations, const char *v
     HRF_TRY(find_or_add(observations, value, n_channels, &o, err));
     find_range(o, numbers, n, &max);
     if (exponent_for(max) > o->exponent)
-        widen(o, exponent_for(max));
+        observations_widen(o, exponent_for(max));
     const double inverse = ldexp(1, -o->exponent);
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(numbers[i]))
@@ -136,7 +137,7 @@ static void merge(struct hrf_observation *o, const struct hrf_observation *from)
         o->high = o->n == 0 || from->high > o->high ? from->high : o->high;
     }
     if (from->exponent > o->exponent)
-        widen(o, from->exponent);
+        observations_widen(o, from->exponent);
     const int shift = o->exponent - from->exponent;
     for (int i = 0; i < HRF_OBSERVE_BINS; i++)
         o->bins[shift < 31 ? i >> shift : 0] += from->bins[i];

@@ -75,8 +75,8 @@ const char *hrf_kernel_misfit(const struct hrf_kernel_table *table,
                                 : "it computes other operators";
 }
 
-static void refuse(const struct hrf_kernel_table *table, const struct hrf_graph *graph,
-                   const struct hrf_node *node, struct hrf_error *err)
+static void kernel_rows_refuse(const struct hrf_kernel_table *table, const struct hrf_graph *graph,
+                               const struct hrf_node *node, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) reasons = HRF_STRBUF_INIT;
     const char *last = "";
@@ -107,7 +107,7 @@ const struct hrf_kernel_row *hrf_kernel_find(const struct hrf_kernel_table *tabl
         if (is_of(*row, node->op) && misfit_of(table, *row, graph, node) == NULL)
             return *row;
     if (err != NULL)
-        refuse(table, graph, node, err);
+        kernel_rows_refuse(table, graph, node, err);
     return NULL;
 }
 

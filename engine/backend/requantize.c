@@ -12,7 +12,7 @@ void hrf_requantize_destroy(struct hrf_requantize *requantize)
     hrf_free(requantize);
 }
 
-static void fill(const struct hrf_spec *spec, float out_scale, struct hrf_requantize *r)
+static void requantize_fill(const struct hrf_spec *spec, float out_scale, struct hrf_requantize *r)
 {
     const float *scales = spec->inputs[HRF_CONV_SCALES].constant;
     const float *bias = hrf_spec_has(spec, HRF_CONV_BIAS) ? spec->inputs[HRF_CONV_BIAS].constant
@@ -34,7 +34,7 @@ struct hrf_requantize *hrf_requantize_create(const struct hrf_spec *spec)
     r->n_channels = hrf_shape_count(&spec->inputs[HRF_CONV_SCALES].shape);
     r->multiplier = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
     r->bias = hrf_alloc_array((size_t)r->n_channels, sizeof(float));
-    fill(spec, out_scale, r);
+    requantize_fill(spec, out_scale, r);
     r->residual_scale = 1.0f;
     if (hrf_spec_has(spec, HRF_CONV_RESIDUAL)) {
         const struct hrf_quantization *q = &spec->inputs[HRF_CONV_RESIDUAL].quantization;

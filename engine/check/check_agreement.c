@@ -71,8 +71,8 @@ static double difference_of(const float *a, const float *b, int64_t n)
     return largest > 0 ? difference / largest : difference;
 }
 
-static enum hrf_status compare(const struct agreement *row, const char *device, double *difference,
-                               struct hrf_error *err)
+static enum hrf_status check_agreement_compare(const struct agreement *row, const char *device,
+                                               double *difference, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_calibration) calibration = NULL;
@@ -115,7 +115,7 @@ static void run_agreement(const struct hrf_check *check, int which, struct hrf_c
         row.size = (row.size + 3) / 4;
         row.batch = 1;
     }
-    const bool ran = compare(&row, check->device, &difference, &why) == HRF_OK;
+    const bool ran = check_agreement_compare(&row, check->device, &difference, &why) == HRF_OK;
     out->good = ran && difference <= row.limit;
     snprintf(out->text, sizeof out->text,
              "%-20s %4lld px %-5s %.1e of the largest output (at most %g)%s%s", row.model,

@@ -67,8 +67,9 @@ static enum hrf_status run_cpu(struct hrf_session *session, int64_t batch, int64
     return hrf_session_run(session, err);
 }
 
-static enum hrf_status observe(const struct hrf_graph *graph, int64_t batch, int64_t size,
-                               struct hrf_observations *seen, struct hrf_error *err)
+static enum hrf_status check_outputs_observe(const struct hrf_graph *graph, int64_t batch,
+                                             int64_t size, struct hrf_observations *seen,
+                                             struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = "cpu",
                                                .precision = HRF_FP32,
@@ -100,7 +101,7 @@ static enum hrf_status make_ranges(const struct hrf_graph *graph,
     HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
     HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     HRF_AUTO(hrf_calibration) calibration = NULL;
-    enum hrf_status status = observe(graph, n, network->size, &seen, err);
+    enum hrf_status status = check_outputs_observe(graph, n, network->size, &seen, err);
     if (status == HRF_OK)
         status = hrf_fit_all(&seen, HRF_FIT_MINMAX, &calibration, err);
     if (status == HRF_OK) {
@@ -110,16 +111,16 @@ static enum hrf_status make_ranges(const struct hrf_graph *graph,
     return status;
 }
 
-static void allocate(struct hrf_expected *e, int64_t n_images, int64_t n_all)
+static void check_outputs_allocate(struct hrf_expected *e, int64_t n_images, int64_t n_all)
 {
     e->n_images = n_images;
     e->n_each = n_all < MAX_EACH ? n_all : MAX_EACH;
     e->outputs = hrf_calloc((size_t)(e->n_images * e->n_each) + 1, sizeof *e->outputs);
 }
 
-static enum hrf_status compute(const struct hrf_graph *graph,
-                               const struct hrf_check_network *network, struct hrf_expected *e,
-                               struct hrf_error *err)
+static enum hrf_status check_outputs_compute(const struct hrf_graph *graph,
+                                             const struct hrf_check_network *network,
+                                             struct hrf_expected *e, struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     HRF_AUTO(hrf_session) session = NULL;
@@ -127,7 +128,7 @@ static enum hrf_status compute(const struct hrf_graph *graph,
     HRF_TRY(hrf_session_create(graph, &config, &session, err));
     HRF_TRY(run_cpu(session, network->batch, network->size, err));
     const int64_t n_all = hrf_shape_count(hrf_session_output_shape(session, 0)) / network->batch;
-    allocate(e, network->batch, n_all);
+    check_outputs_allocate(e, network->batch, n_all);
     for (int64_t i = 0; i < e->n_images * e->n_each; i++)
         e->outputs[i] = hrf_session_output(session, 0)[i / e->n_each * n_all + i % e->n_each];
     return HRF_OK;
@@ -171,7 +172,7 @@ static enum hrf_status read_file(const char *path, const struct hrf_check_networ
         e->made.ranges[i].high = (float)json_number_value(
             json_array_get(ranges, 2 * (size_t)i + 1));
     }
-    allocate(e, network->batch, n_each);
+    check_outputs_allocate(e, network->batch, n_each);
     for (int64_t i = 0; i < e->n_images * e->n_each; i++)
         e->outputs[i] = (float)json_number_value(json_array_get(outputs, (size_t)i));
     return HRF_OK;
@@ -218,7 +219,7 @@ enum hrf_status hrf_expected_init(const struct hrf_graph *graph,
     *out = (struct hrf_expected){ .outputs = NULL };
     HRF_TRY(hrf_made_ranges_init(graph, &out->made, err));
     if (by_cpu)
-        return compute(graph, network, out, err);
+        return check_outputs_compute(graph, network, out, err);
     if (path == NULL || !hrf_path_exists(path))
         return HRF_OK;
     return read_file(path, network, out, err);

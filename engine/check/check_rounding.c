@@ -93,7 +93,7 @@ static float output_step(const struct rounding *row)
     return ldexpf(INPUT_STEP * WEIGHT_STEP, row->shift);
 }
 
-static enum hrf_status build(struct problem *p, struct hrf_error *err)
+static enum hrf_status check_rounding_build(struct problem *p, struct hrf_error *err)
 {
     const struct rounding *row = p->row;
     const struct hrf_shape in = { .rank = 4, .dims = { 2, row->in, SIZE, SIZE } },
@@ -195,10 +195,10 @@ static enum hrf_status init(struct problem *p, struct hrf_error *err)
                                  sizeof *p->weights);
     fill_weights(row, p->weights);
     HRF_TRY(hrf_graph_create("rounding", &p->graph, err));
-    return build(p, err); /* which makes the ranges */
+    return check_rounding_build(p, err); /* which makes the ranges */
 }
 
-static void release(struct problem *p)
+static void check_rounding_release(struct problem *p)
 {
     hrf_graph_destroy(p->graph);
     hrf_free(p->weights);
@@ -211,7 +211,7 @@ static enum hrf_status try_rounding(const struct rounding *row, const char *devi
     enum hrf_status status = init(&problem, err);
     if (status == HRF_OK)
         status = run_problem(&problem, device, tally, err);
-    release(&problem);
+    check_rounding_release(&problem);
     return status;
 }
 
@@ -229,7 +229,7 @@ enum hrf_status hrf_check_rounding_graph(int i, struct hrf_graph **out, struct h
     *n_ranges = problem.n_ranges;
     if (status == HRF_OK)
         HRF_MOVE(*out, problem.graph);
-    release(&problem);
+    check_rounding_release(&problem);
     return status;
 }
 

@@ -102,8 +102,8 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     return HRF_OK;
 }
 
-static void compare(const struct hrf_expected *expected, const struct hrf_session *session,
-                    struct measured *out)
+static void check_speed_compare(const struct hrf_expected *expected,
+                                const struct hrf_session *session, struct measured *out)
 {
     out->is_compared = expected->outputs != NULL;
     if (out->is_compared)
@@ -126,7 +126,7 @@ static enum hrf_status measure_session(const struct speed *row, const struct hrf
     out->memory = hrf_session_memory(session);
     out->operations = hrf_session_operations(session);
     HRF_TRY(time_batches(session, row, meter, out, err));
-    compare(expected, session, out);
+    check_speed_compare(expected, session, out);
     hrf_session_destroy(session);
     session = NULL;
     start = hrf_clock_seconds();
@@ -135,8 +135,8 @@ static enum hrf_status measure_session(const struct speed *row, const struct hrf
     return HRF_OK;
 }
 
-static enum hrf_status measure(const struct hrf_check *check, const struct speed *row,
-                               struct measured *out, struct hrf_error *err)
+static enum hrf_status check_speed_measure(const struct hrf_check *check, const struct speed *row,
+                                           struct measured *out, struct hrf_error *err)
 {
     const struct hrf_check_network network = { row->model, row->precision, row->size, row->batch };
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -227,7 +227,7 @@ static void run_speed(const struct hrf_check *check, int which, struct hrf_check
         row.size = 32, row.batch = 2, row.runs = 1;
         row.model = row.small != NULL ? row.small : row.model;
     }
-    const bool ran = measure(check, &row, &m, &why) == HRF_OK;
+    const bool ran = check_speed_measure(check, &row, &m, &why) == HRF_OK;
     const double speed = ran ? (double)row.batch / m.median : NAN;
     out->good = ran && (!m.is_compared || hrf_likeness_is_good(&m.likeness, row.precision));
     if (ran)

@@ -50,8 +50,8 @@ static enum hrf_status aborted(const struct hrf_loop *loop, struct hrf_error *er
     return hrf_error_set(err, HRF_E_AGAIN, "the ranks were stopped: %s", loop->why);
 }
 
-static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
-                            size_t n_bytes, struct hrf_error *err)
+static enum hrf_status loop_send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                                 size_t n_bytes, struct hrf_error *err)
 {
     struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
     const double start = hrf_clock_seconds();
@@ -74,7 +74,7 @@ static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, cons
 }
 
 /* Removes the first message of that sender and tag from the mailbox; NULL: none. */
-static struct message *take(struct mailbox *box, int32_t from, int64_t tag)
+static struct message *loop_take(struct mailbox *box, int32_t from, int64_t tag)
 {
     for (struct message **at = &box->first; *at != NULL; at = &(*at)->next) {
         struct message *m = *at;
@@ -131,7 +131,7 @@ static enum hrf_status wait_for(struct loop_comm *c, int32_t from, int64_t tag,
     const int64_t nap = c->base.deadline_ms / 8 + 1;
     int64_t silent_ms = 0;
     long long seen = atomic_load(&sender->steps);
-    while ((*out = take(box, from, tag)) == NULL) {
+    while ((*out = loop_take(box, from, tag)) == NULL) {
         const struct timespec until = after(nap);
         if (loop->is_aborted)
             return aborted(loop, err);
@@ -165,8 +165,8 @@ static enum hrf_status watch(struct hrf_comm *comm, int32_t peer, int64_t since_
                : status;
 }
 
-static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
-                               size_t n_bytes, struct hrf_error *err)
+static enum hrf_status loop_receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                                    size_t n_bytes, struct hrf_error *err)
 {
     struct loop_comm *c = (struct loop_comm *)comm;
     struct message *m = NULL;
@@ -186,7 +186,7 @@ static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag,
     return status;
 }
 
-static void stop(struct hrf_comm *comm, const char *why)
+static void loop_stop(struct hrf_comm *comm, const char *why)
 {
     struct hrf_loop *loop = ((struct loop_comm *)comm)->loop;
     pthread_mutex_lock(&loop->mutex);
@@ -200,11 +200,11 @@ static void stop(struct hrf_comm *comm, const char *why)
 
 static const struct hrf_comm_ops ops = {
     .name = "loop",
-    .send = send,
-    .receive = receive,
+    .send = loop_send,
+    .receive = loop_receive,
     .waiting = hrf_loop_waiting,
     .watch = watch,
-    .abort = stop,
+    .abort = loop_stop,
 };
 
 static void empty(struct mailbox *box)

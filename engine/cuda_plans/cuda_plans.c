@@ -73,7 +73,7 @@ static enum hrf_status parse_network(const char *text, char model[128],
     return HRF_OK;
 }
 
-static int32_t find(const struct making *m, const struct hrf_cudnn_conv *conv)
+static int32_t cuda_plans_find(const struct making *m, const struct hrf_cudnn_conv *conv)
 {
     char text[TEXT_ROOM], other[TEXT_ROOM];
     hrf_cudnn_conv_text(conv, text, sizeof text);
@@ -88,13 +88,13 @@ static int32_t find(const struct making *m, const struct hrf_cudnn_conv *conv)
 static bool has_plan(void *context, const struct hrf_cudnn_conv *conv)
 {
     const struct making *m = context;
-    const int32_t i = find(m, conv);
+    const int32_t i = cuda_plans_find(m, conv);
     return i >= 0 && m->n_plans[i] > 0;
 }
 
-static void add(struct making *m, const struct hrf_cudnn_conv *conv)
+static void cuda_plans_add(struct making *m, const struct hrf_cudnn_conv *conv)
 {
-    if (find(m, conv) >= 0)
+    if (cuda_plans_find(m, conv) >= 0)
         return;
     const size_t n = (size_t)m->n + 1;
     void *convs = m->convs, *n_plans = m->n_plans;
@@ -113,14 +113,14 @@ struct network {
     struct hrf_session_config config;
 };
 
-static void release(struct network *n)
+static void cuda_plans_release(struct network *n)
 {
     hrf_made_ranges_release(&n->made);
     hrf_graph_destroy(n->graph);
 }
 
-static enum hrf_status load(const struct hrf_check_network *network, struct network *out,
-                            struct hrf_error *err)
+static enum hrf_status cuda_plans_load(const struct hrf_check_network *network, struct network *out,
+                                       struct hrf_error *err)
 {
     *out = (struct network){ .graph = NULL };
     HRF_TRY(hrf_check_graph(network->model, network->size, network->batch, &out->graph, err));
@@ -132,9 +132,9 @@ static enum hrf_status load(const struct hrf_check_network *network, struct netw
     return HRF_OK;
 }
 
-static enum hrf_status prepare(const struct hrf_graph *graph,
-                               const struct hrf_session_config *config, struct hrf_graph **out,
-                               struct hrf_error *err)
+static enum hrf_status cuda_plans_prepare(const struct hrf_graph *graph,
+                                          const struct hrf_session_config *config,
+                                          struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     double operations;
@@ -143,7 +143,7 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
 
 /* ---- building ---- */
 
-static void fail(struct making *m, const struct hrf_error *err)
+static void cuda_plans_fail(struct making *m, const struct hrf_error *err)
 {
     pthread_mutex_lock(&m->mutex);
     if (m->failure.status == HRF_OK)
@@ -157,12 +157,12 @@ static void *build_some(void *context)
     HRF_AUTO(hrf_cudnn_device) properties = NULL;
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_cudnn_device_parse(m->properties_json, &properties, &err) != HRF_OK)
-        fail(m, &err);
+        cuda_plans_fail(m, &err);
     for (int i = atomic_fetch_add(&m->next, 1); i < m->n && m->failure.status == HRF_OK;
          i = atomic_fetch_add(&m->next, 1))
         if (hrf_plan_set_add(m->wanted->out, properties, hrf_cudnn_most_workspace(m->memory_bytes),
                              &m->convs[i], &m->n_plans[i], &err) != HRF_OK)
-            fail(m, &err);
+            cuda_plans_fail(m, &err);
     return NULL;
 }
 
@@ -197,7 +197,7 @@ static enum hrf_status make_graph(struct making *m, const struct hrf_graph *grap
         int32_t n = 0;
         HRF_TRY(hrf_cuda_graph_convs(&target, graph, in_strips != 0, convs, &n, err));
         for (int32_t i = 0; i < n; i++)
-            add(m, &convs[i]);
+            cuda_plans_add(m, &convs[i]);
         HRF_TRY(build_new(m, err));
     }
     return HRF_OK;
@@ -227,7 +227,7 @@ static enum hrf_status make_whole(struct making *m, const struct network *networ
                                   struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) prepared = NULL;
-    HRF_TRY(prepare(network->graph, &network->config, &prepared, err));
+    HRF_TRY(cuda_plans_prepare(network->graph, &network->config, &prepared, err));
     return make_graph(m, prepared, network->config.precision, err);
 }
 
@@ -262,7 +262,7 @@ static enum hrf_status make_bands(struct making *m, const struct network *networ
     HRF_AUTO(hrf_partition) partition = NULL;
     HRF_AUTO_RELEASE(hrf_halves) halves = { .head = NULL };
     struct hrf_bands_plan plan;
-    HRF_TRY(prepare(network->graph, &network->config, &prepared, err));
+    HRF_TRY(cuda_plans_prepare(network->graph, &network->config, &prepared, err));
     HRF_TRY(hrf_bands_choose(prepared, &options, &plan, err));
     HRF_TRY(hrf_halves_create(prepared, plan.cut, true, &halves, err));
     enum hrf_status status = hrf_bands_partition(halves.head, plan.n_bands, plan.keeps, &partition,
@@ -289,12 +289,12 @@ static enum hrf_status make_network(struct making *m, const struct hrf_check_net
     const double start = hrf_clock_seconds();
     const int32_t before = m->n;
     struct network network;
-    enum hrf_status status = load(asked, &network, err);
+    enum hrf_status status = cuda_plans_load(asked, &network, err);
     if (status == HRF_OK)
         status = bands_of(layout) > 0 ? make_bands(m, &network, bands_of(layout), err)
                  : layout != NULL     ? make_ranks(m, &network, layout, err)
                                       : make_whole(m, &network, err);
-    release(&network);
+    cuda_plans_release(&network);
     HRF_TRY(status);
     fprintf(stderr, "%s %s %lld px, batch %lld%s%s: %d more convolutions, %.1f s\n", asked->model,
             hrf_precision_name(asked->precision), (long long)asked->size, (long long)asked->batch,
@@ -314,7 +314,7 @@ static enum hrf_status make_roundings(struct making *m, struct hrf_error *err)
                                              .precision = HRF_INT8,
                                              .ranges = ranges };
         HRF_TRY(hrf_check_rounding_graph(i, &graph, ranges, &config.n_ranges, err));
-        HRF_TRY(prepare(graph, &config, &prepared, err));
+        HRF_TRY(cuda_plans_prepare(graph, &config, &prepared, err));
         HRF_TRY(make_graph(m, prepared, HRF_INT8, err));
     }
     fprintf(stderr, "the part 'rounding': %d more convolutions\n", m->n - before);
@@ -434,7 +434,7 @@ static enum hrf_status make_all(struct making *m, struct hrf_error *err)
     return m->wanted->read_back ? read_back(m, err) : HRF_OK;
 }
 
-static int run(const struct hrf_command *command, int argc, char **argv)
+static int cuda_plans_run(const struct hrf_command *command, int argc, char **argv)
 {
     struct wanted wanted = { .n_threads = hrf_process_cpu_count() };
     const struct hrf_option options[] = {
@@ -479,7 +479,7 @@ static const struct hrf_command make = {
     .name = "make",
     .operands = "",
     .summary = "build cuDNN's plans for a GPU that is not here",
-    .run = run,
+    .run = cuda_plans_run,
 };
 
 int main(int argc, char **argv)

@@ -29,7 +29,7 @@ struct hrf_safetensor *hrf_encoder_look(struct hrf_encoder_build *b, const char 
     return b->status == HRF_OK ? hrf_safetensors_find(b->file, name) : NULL;
 }
 
-static bool fits(const struct hrf_shape *shape, int32_t rank, const int64_t *dims)
+static bool build_fits(const struct hrf_shape *shape, int32_t rank, const int64_t *dims)
 {
     for (int32_t i = 0; i < rank && shape->rank == rank; i++)
         if (dims[i] >= 0 && dims[i] != shape->dims[i])
@@ -38,8 +38,8 @@ static bool fits(const struct hrf_shape *shape, int32_t rank, const int64_t *dim
 }
 
 /* The numbers of a tensor, heap; NULL: it failed. */
-static float *read(struct hrf_encoder_build *b, const char *name, int32_t rank, const int64_t *dims,
-                   struct hrf_shape *shape)
+static float *build_read(struct hrf_encoder_build *b, const char *name, int32_t rank,
+                         const int64_t *dims, struct hrf_shape *shape)
 {
     struct hrf_safetensor *t = hrf_encoder_look(b, "%s", name);
     float *numbers = NULL;
@@ -56,7 +56,7 @@ static float *read(struct hrf_encoder_build *b, const char *name, int32_t rank, 
     *shape = t->shape;
     while (shape->rank > rank && shape->dims[shape->rank - 1] == 1)
         shape->rank--;
-    if (!fits(shape, rank, dims)) {
+    if (!build_fits(shape, rank, dims)) {
         struct hrf_shape wanted = { .rank = rank };
         for (int32_t i = 0; i < rank; i++)
             wanted.dims[i] = dims[i];
@@ -74,8 +74,8 @@ static float *read(struct hrf_encoder_build *b, const char *name, int32_t rank, 
     return numbers;
 }
 
-static int32_t take(struct hrf_encoder_build *b, const char *name, const struct hrf_shape *shape,
-                    float *numbers)
+static int32_t build_take(struct hrf_encoder_build *b, const char *name,
+                          const struct hrf_shape *shape, float *numbers)
 {
     int32_t index = HRF_NO_VALUE;
     void *data = numbers;
@@ -92,8 +92,8 @@ int32_t hrf_encoder_tensor(struct hrf_encoder_build *b, const char *name, int32_
                            const int64_t *dims)
 {
     struct hrf_shape shape;
-    float *numbers = read(b, name, rank, dims, &shape);
-    return take(b, name, &shape, numbers);
+    float *numbers = build_read(b, name, rank, dims, &shape);
+    return build_take(b, name, &shape, numbers);
 }
 
 /* A matrix [rows][columns] of the file as a constant [columns][rows]. Axes of one element at the
@@ -102,7 +102,8 @@ static int32_t encoder_matrix(struct hrf_encoder_build *b, const char *name, int
                               int64_t columns)
 {
     struct hrf_shape shape;
-    HRF_AUTO_FREE float *numbers = read(b, name, 2, (const int64_t[]){ rows, columns }, &shape);
+    HRF_AUTO_FREE float *numbers = build_read(b, name, 2, (const int64_t[]){ rows, columns },
+                                              &shape);
     if (numbers == NULL)
         return HRF_NO_VALUE;
     float *transposed = hrf_try_alloc_array((size_t)(rows * columns) + 1, sizeof *transposed);
@@ -115,7 +116,7 @@ static int32_t encoder_matrix(struct hrf_encoder_build *b, const char *name, int
                 for (int64_t c = c0; c < columns && c < c0 + TILE; c++)
                     transposed[c * rows + r] = numbers[r * columns + c];
     shape = (struct hrf_shape){ .rank = 2, .dims = { columns, rows } };
-    return take(b, name, &shape, transposed);
+    return build_take(b, name, &shape, transposed);
 }
 
 static char *next_name(struct hrf_encoder_build *b, const char *what)

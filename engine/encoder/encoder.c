@@ -112,7 +112,7 @@ const char *const *hrf_encoder_names(void)
     return names;
 }
 
-static const struct encoder *find(const char *name)
+static const struct encoder *encoder_find(const char *name)
 {
     for (size_t i = 0; i < N_ENCODERS; i++)
         if (strcmp(table[i].name, name) == 0)
@@ -122,7 +122,7 @@ static const struct encoder *find(const char *name)
 
 bool hrf_encoder_is_known(const char *name)
 {
-    return find(name) != NULL;
+    return encoder_find(name) != NULL;
 }
 
 enum hrf_encoder_pool hrf_encoder_pool_find(const char *name)
@@ -187,7 +187,7 @@ static enum hrf_status check_used(const struct hrf_safetensors *file,
                          file->path, n, name, first);
 }
 
-static int32_t build(struct hrf_encoder_build *b, enum hrf_encoder_family family, int32_t x)
+static int32_t encoder_build(struct hrf_encoder_build *b, enum hrf_encoder_family family, int32_t x)
 {
     switch (family) {
     case HRF_ENCODER_RESNET:
@@ -205,7 +205,7 @@ static enum hrf_status add_ends(struct hrf_encoder_build *b, enum hrf_encoder_fa
                                      .dims = { -1, 3, b->wanted->size, b->wanted->size } };
     int32_t x;
     HRF_TRY(hrf_graph_add_value(b->graph, "input", HRF_F32, &shape, NULL, &x, b->err));
-    const int32_t y = build(b, family, x);
+    const int32_t y = encoder_build(b, family, x);
     if (b->status != HRF_OK)
         return b->status;
     char *name = hrf_strdup("output");
@@ -220,7 +220,7 @@ enum hrf_status hrf_encoder_make(const char *name, const char *weights,
                                  struct hrf_encoder_input *input, struct hrf_error *err)
 {
     enum { LARGEST = 1 << 14 }; /* px */
-    const struct encoder *encoder = find(name);
+    const struct encoder *encoder = encoder_find(name);
     HRF_AUTO(hrf_safetensors) file = NULL;
     HRF_AUTO(hrf_graph) graph = NULL;
     if (encoder == NULL)

@@ -327,7 +327,7 @@ struct hrf_safetensor *hrf_safetensors_find(struct hrf_safetensors *file, const 
     return NULL;
 }
 
-static void widen(const char *dtype, const void *from, float *to, int64_t n)
+static void safetensors_widen(const char *dtype, const void *from, float *to, int64_t n)
 {
     if (strcmp(dtype, "F64") == 0)
         for (int64_t i = 0; i < n; i++)
@@ -357,7 +357,7 @@ enum hrf_status hrf_safetensors_read(struct hrf_safetensors *file, struct hrf_sa
     HRF_CHECK_MEMORY(raw != NULL && numbers != NULL, err, "no memory for tensor '%s'",
                      tensor->name);
     HRF_TRY(read_at(tensor->fd, tensor->begin, raw, n_bytes, file->path, err));
-    widen(dtype, raw, numbers, n);
+    safetensors_widen(dtype, raw, numbers, n);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(numbers[i]))
             return hrf_error_set(err, HRF_E_USER,

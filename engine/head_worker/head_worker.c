@@ -80,7 +80,7 @@ static enum hrf_status open_head(struct job *job, const struct hrf_job_bag *bag,
 }
 
 /* Lines as "a, b"; heap. */
-static char *list(const char *lines)
+static char *head_worker_list(const char *lines)
 {
     struct hrf_strbuf text = HRF_STRBUF_INIT;
     for (const char *at = lines; *at != '\0'; at++)
@@ -108,16 +108,17 @@ static enum hrf_status check_classes(const struct job *job, const struct hrf_job
         hrf_strbuf_addf(&own, "%s%s", i > 0 ? "\n" : "", job->card->classes[i]);
     if (job->card->n_classes == 0 || strcmp(own.text, bag->classes) == 0)
         return HRF_OK;
-    HRF_AUTO_FREE char *found = list(own.text);
-    HRF_AUTO_FREE char *wanted = list(bag->classes);
+    HRF_AUTO_FREE char *found = head_worker_list(own.text);
+    HRF_AUTO_FREE char *wanted = head_worker_list(bag->classes);
     return hrf_error_set(
         err, HRF_E_USER,
         "the slide head was trained for the classes %s, and {model.classes} are %s", found, wanted);
 }
 
-static enum hrf_status fill(const struct hrf_job_task *task, const struct hrf_tile_plan *plan,
-                            const struct hrf_slide_head_result *r, struct hrf_head_scores *out,
-                            struct hrf_error *err)
+static enum hrf_status head_worker_fill(const struct hrf_job_task *task,
+                                        const struct hrf_tile_plan *plan,
+                                        const struct hrf_slide_head_result *r,
+                                        struct hrf_head_scores *out, struct hrf_error *err)
 {
     const size_t n_attention = (size_t)(r->n_branches * plan->n_patches);
     out->identity = task->identity;
@@ -154,8 +155,8 @@ static enum hrf_status read_rows(void *context, int64_t first, int64_t n, float 
     return hrf_bag_file_read(context, first, n, out, err);
 }
 
-static enum hrf_status score(struct job *job, const struct hrf_job_task *task,
-                             struct hrf_bytes *record, struct hrf_error *err)
+static enum hrf_status head_worker_score(struct job *job, const struct hrf_job_task *task,
+                                         struct hrf_bytes *record, struct hrf_error *err)
 {
     const struct hrf_job_bag *b = &task->bag;
     struct hrf_slide_head_result result;
@@ -182,7 +183,7 @@ static enum hrf_status score(struct job *job, const struct hrf_job_task *task,
     const struct hrf_bag_rows bag = { file->n, file->width, read_rows, file };
     HRF_TRY(hrf_slide_head_run(job->head, &bag, job->spec->n_threads, &result, err));
     HRF_TRY(check_classes(job, b, result.n_classes, err));
-    HRF_TRY(fill(task, plan, &result, scores, err));
+    HRF_TRY(head_worker_fill(task, plan, &result, scores, err));
     HRF_TRY(hrf_top_patches_add(task, plan, scores, err));
     return hrf_head_scores_encode(scores, record, err);
 }
@@ -198,7 +199,7 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     enum hrf_status status = job->spec->kind == HRF_JOB_TRAIN
                                  ? hrf_train_task_run(task, job->spec->n_threads, is_asked_to_stop,
                                                       &record, &cause)
-                                 : score(job, task, &record, &cause);
+                                 : head_worker_score(job, task, &record, &cause);
     if (hrf_status_row(status)->ends_job)
         return hrf_error_pass(err, &cause);
     if (status != HRF_OK) {
@@ -213,8 +214,8 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     return status;
 }
 
-static enum hrf_status run(struct job *job, const char *spec_path, enum hrf_job_kind kind,
-                           struct hrf_error *err)
+static enum hrf_status head_worker_run(struct job *job, const char *spec_path,
+                                       enum hrf_job_kind kind, struct hrf_error *err)
 {
     job->directory = hrf_path_directory(spec_path);
     HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
@@ -234,5 +235,5 @@ enum hrf_status hrf_head_worker_run(const char *spec_path, enum hrf_job_kind kin
                                     struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(job) job = { .spec = NULL };
-    return run(&job, spec_path, kind, err);
+    return head_worker_run(&job, spec_path, kind, err);
 }

@@ -16,8 +16,8 @@ static __m256i broadcast(const int16_t pair[2])
     return _mm256_set1_epi32(both);
 }
 
-static void add(struct sums *sums, const unsigned char *row, ptrdiff_t stride, __m256i high,
-                __m256i low)
+static void byte_sums_avx2_add(struct sums *sums, const unsigned char *row, ptrdiff_t stride,
+                               __m256i high, __m256i low)
 {
     const __m128i a = _mm_loadu_si128((const void *)row);
     const __m128i b = _mm_loadu_si128((const void *)(row + stride));
@@ -55,8 +55,8 @@ void hrf_byte_sums_avx2(const unsigned char *rows, ptrdiff_t stride,
         const unsigned char *row = rows + at;
         for (int32_t p = 0; p < n_pairs; p++, row += 2 * stride) {
             const __m256i high = broadcast(weights[p].high), low = broadcast(weights[p].low);
-            add(&first, row, stride, high, low);
-            add(&second, row + 16, stride, high, low);
+            byte_sums_avx2_add(&first, row, stride, high, low);
+            byte_sums_avx2_add(&second, row + 16, stride, high, low);
         }
         store(&first, out + at);
         store(&second, out + at + 16);

@@ -347,7 +347,7 @@ static enum hrf_status fill_tiles(struct hrf_feed *feed, struct reader *reader,
 }
 
 /* Ends the feed with an error. Called with the lock. */
-static void fail(struct hrf_feed *feed, enum hrf_status status, const struct hrf_error *err)
+static void feed_fail(struct hrf_feed *feed, enum hrf_status status, const struct hrf_error *err)
 {
     if (feed->status == HRF_OK) {
         feed->status = status;
@@ -427,7 +427,7 @@ static void *reader_main(void *context)
     enum hrf_status status = read_patches(feed, &err);
     if (status != HRF_OK) {
         pthread_mutex_lock(&feed->lock);
-        fail(feed, status, &err);
+        feed_fail(feed, status, &err);
         pthread_mutex_unlock(&feed->lock);
     }
     return NULL;
@@ -495,7 +495,7 @@ static enum hrf_status prepare_tiles(struct hrf_feed *feed, struct hrf_error *er
     return hrf_tile_batches_init(&feed->tiles, err);
 }
 
-static enum hrf_status allocate(struct hrf_feed *feed, struct hrf_error *err)
+static enum hrf_status feed_allocate(struct hrf_feed *feed, struct hrf_error *err)
 {
     const struct hrf_feed_config *config = &feed->config;
     feed->slots = hrf_calloc((size_t)config->n_ahead, sizeof feed->slots[0]);
@@ -573,11 +573,11 @@ enum hrf_status hrf_feed_create(const struct hrf_feed_config *config, struct hrf
     feed->n_batches = config->next != NULL
                           ? INT64_MAX
                           : (config->n_patches + config->batch - 1) / config->batch;
-    HRF_TRY(allocate(feed, err));
+    HRF_TRY(feed_allocate(feed, err));
     struct hrf_error why = { .status = HRF_OK };
     const enum hrf_status status = announce(feed, &why);
     if (status != HRF_OK) /* hrf_feed_next() reports it, as it does what a reader cannot do */
-        fail(feed, status, &why);
+        feed_fail(feed, status, &why);
     for (int32_t i = 0; i < config->n_readers; i++) {
         int native = pthread_create(&feed->threads[i], NULL, reader_main, feed);
         if (native != 0)

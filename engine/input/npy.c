@@ -35,7 +35,7 @@ static void skip_space(struct cursor *c)
         c->at++;
 }
 
-static bool accept(struct cursor *c, char wanted)
+static bool npy_accept(struct cursor *c, char wanted)
 {
     skip_space(c);
     if (c->at == c->end || *c->at != wanted)
@@ -57,7 +57,7 @@ static enum hrf_status take_string(struct cursor *c, char *out, size_t size)
         out[n++] = *c->at++;
     }
     out[n] = '\0';
-    return accept(c, quote) ? HRF_OK : bad(c, "a text in the header is not closed");
+    return npy_accept(c, quote) ? HRF_OK : bad(c, "a text in the header is not closed");
 }
 
 static enum hrf_status take_bool(struct cursor *c, bool *out)
@@ -73,11 +73,11 @@ static enum hrf_status take_bool(struct cursor *c, bool *out)
 
 static enum hrf_status take_shape(struct cursor *c, struct hrf_shape *shape)
 {
-    if (!accept(c, '('))
+    if (!npy_accept(c, '('))
         return bad(c, "'shape' is not a tuple");
     int64_t count = 1;
     shape->rank = 0;
-    while (!accept(c, ')')) {
+    while (!npy_accept(c, ')')) {
         int64_t dim = 0;
         const char *first = c->at;
         while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && dim <= NPY_ELEMENT_LIMIT)
@@ -90,7 +90,7 @@ static enum hrf_status take_shape(struct cursor *c, struct hrf_shape *shape)
             return bad(c, "it has more than 2^32 elements");
         count *= dim;
         shape->dims[shape->rank++] = dim;
-        if (!accept(c, ',') && (c->at == c->end || *c->at != ')'))
+        if (!npy_accept(c, ',') && (c->at == c->end || *c->at != ')'))
             return bad(c, "'shape' is not a tuple");
     }
     return HRF_OK;
@@ -100,7 +100,7 @@ static enum hrf_status take_entry(struct cursor *c, struct header *header)
 {
     char key[32];
     HRF_TRY(take_string(c, key, sizeof key));
-    if (!accept(c, ':'))
+    if (!npy_accept(c, ':'))
         return bad(c, "a key of the header has no value");
     if (strcmp(key, "descr") == 0) {
         header->has_descr = true;
@@ -119,12 +119,12 @@ static enum hrf_status take_entry(struct cursor *c, struct header *header)
 
 static enum hrf_status take_header(struct cursor *c, struct header *header)
 {
-    if (!accept(c, '{'))
+    if (!npy_accept(c, '{'))
         return bad(c, "the header is not a dictionary");
-    while (!accept(c, '}')) {
+    while (!npy_accept(c, '}')) {
         HRF_TRY(take_entry(c, header));
-        if (!accept(c, ',')) {
-            if (!accept(c, '}'))
+        if (!npy_accept(c, ',')) {
+            if (!npy_accept(c, '}'))
                 return bad(c, "the header is not a dictionary");
             break;
         }

@@ -24,7 +24,7 @@ struct work {
     struct hrf_error error;
 };
 
-static bool take(struct work *work, int64_t *first, int64_t *n)
+static bool rows_take(struct work *work, int64_t *first, int64_t *n)
 {
     const struct hrf_rows_config *config = work->config;
     pthread_mutex_lock(&work->lock);
@@ -66,7 +66,7 @@ static enum hrf_status read_strips(struct work *work, struct hrf_error *err)
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_AUTO(hrf_level_check) check = NULL;
     HRF_TRY(hrf_plan_readers_create(config->slide, plan, &reader, &check, err));
-    while (take(work, &first, &n)) {
+    while (rows_take(work, &first, &n)) {
         struct strip strip = { work, check,
                                work->out + (first - config->first_row) * work->n_columns * 3 };
         hrf_level_check_begin(check, first);

@@ -64,8 +64,8 @@ static enum hrf_status take_part(void *context, const struct hrf_tile_part *part
     return HRF_OK;
 }
 
-static enum hrf_status list(const struct hrf_tile_batches *b, int64_t number,
-                            struct listing *listing, struct hrf_error *err)
+static enum hrf_status tile_batches_list(const struct hrf_tile_batches *b, int64_t number,
+                                         struct listing *listing, struct hrf_error *err)
 {
     const int64_t first = number * b->batch, left = b->n_patches - first;
     const int64_t n = left < b->batch ? left : b->batch;
@@ -119,7 +119,7 @@ enum hrf_status hrf_tile_batches_init(struct hrf_tile_batches *b, struct hrf_err
         struct hrf_tile_batch batch = { .n_tiles = 0 };
         listing.batch = &batch;
         listing.stream_bytes = 0;
-        status = list(b, i, &listing, err);
+        status = tile_batches_list(b, i, &listing, err);
         b->max_tiles = batch.n_tiles > b->max_tiles ? batch.n_tiles : b->max_tiles;
         b->max_cuts = batch.n_cuts > b->max_cuts ? batch.n_cuts : b->max_cuts;
         b->stream_bytes = listing.stream_bytes > b->stream_bytes ? listing.stream_bytes
@@ -157,7 +157,7 @@ struct hrf_tile_batch *hrf_tile_batches_open(const struct hrf_tile_batches *b, i
                                .streams = at + l.streams,
                                .positions = batch->positions,
                                .room = b->max_tiles };
-    const enum hrf_status status = list(b, number, &listing, NULL);
+    const enum hrf_status status = tile_batches_list(b, number, &listing, NULL);
     assert(status == HRF_OK &&
            batch->n_cuts <= b->max_cuts); /* hrf_tile_batches_init() has counted them */
     (void)status;

@@ -38,7 +38,8 @@ struct hrf_gpu_meter {
     bool has_energy;
 };
 
-static enum hrf_status load(struct hrf_gpu_meter *meter, const char *name, struct hrf_error *err)
+static enum hrf_status gpu_meter_load(struct hrf_gpu_meter *meter, const char *name,
+                                      struct hrf_error *err)
 {
     struct nvml *n = &meter->nvml;
     meter->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -88,7 +89,7 @@ enum hrf_status hrf_gpu_meter_create(const char *address, const char *library,
     HRF_AUTO(hrf_gpu_meter) meter = hrf_calloc(1, sizeof *meter);
     if (library == NULL)
         library = getenv("HRF_NVML");
-    HRF_TRY(load(meter, library != NULL ? library : "libnvidia-ml.so.1", err));
+    HRF_TRY(gpu_meter_load(meter, library != NULL ? library : "libnvidia-ml.so.1", err));
     HRF_TRY(open_device(meter, address, err));
     HRF_MOVE(*out, meter);
     return HRF_OK;

@@ -35,8 +35,8 @@ static struct hrf_layer linear(struct hrf_builder *b, const char *block, const c
     return hrf_build_conv(b, name, x, x.channels, hrf_square(1, 1, 0), true);
 }
 
-static struct hrf_layer add(struct hrf_builder *b, const char *block, const char *what,
-                            struct hrf_layer x, struct hrf_layer y)
+static struct hrf_layer hct_add(struct hrf_builder *b, const char *block, const char *what,
+                                struct hrf_layer x, struct hrf_layer y)
 {
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s.%s", block, what);
@@ -51,7 +51,7 @@ static struct hrf_layer basic_block(struct hrf_builder *b, const char *name, str
     struct hrf_layer skip = first ? conv(b, name, "skip", a, channels, 1, stride) : x;
     struct hrf_layer y = conv(b, name, "conv1", a, channels, 3, stride);
     y = conv(b, name, "conv2", norm_relu(b, name, 2, y), channels, 3, 1);
-    return add(b, name, "add", y, skip);
+    return hct_add(b, name, "add", y, skip);
 }
 
 static struct hrf_layer attention(struct hrf_builder *b, const char *block, struct hrf_layer x,
@@ -73,9 +73,9 @@ static struct hrf_layer attention_block(struct hrf_builder *b, const char *name,
 {
     struct hrf_layer a = norm_relu(b, name, 1, x);
     struct hrf_layer skip = first ? conv(b, name, "skip", a, channels, 1, stride) : x;
-    struct hrf_layer y = add(b, name, "sum", attention(b, name, a, exponential), x);
+    struct hrf_layer y = hct_add(b, name, "sum", attention(b, name, a, exponential), x);
     y = conv(b, name, "conv", norm_relu(b, name, 2, y), channels, 3, stride);
-    return add(b, name, "add", y, skip);
+    return hct_add(b, name, "add", y, skip);
 }
 
 struct hrf_layer hrf_build_hct(struct hrf_builder *b, const struct hrf_architecture *which,

@@ -119,7 +119,8 @@ static bool read_parameters(const char *text, int out[2])
 }
 
 /* The row of NAME or of NAME:A,B, with those parameters. */
-static enum hrf_status find(const char *name, struct hrf_architecture *out, struct hrf_error *err)
+static enum hrf_status make_find(const char *name, struct hrf_architecture *out,
+                                 struct hrf_error *err)
 {
     const size_t length = strcspn(name, ":");
     for (size_t i = 0; i < N_ARCHITECTURES; i++) {
@@ -142,7 +143,7 @@ enum hrf_status hrf_model_make(const char *name, int64_t n_classes, int64_t size
                                struct hrf_graph **out, struct hrf_error *err)
 {
     struct hrf_architecture which;
-    HRF_TRY(find(name, &which, err));
+    HRF_TRY(make_find(name, &which, err));
     size = size == 0 ? which.size : size;
     if (size < which.least || size > max_size || size % which.multiple != 0)
         return hrf_error_set(err, HRF_E_USER,

@@ -91,8 +91,9 @@ static struct hrf_layer unit(struct hrf_builder *b, const char *block, const cha
     return hrf_build_relu(b, name, x);
 }
 
-static struct hrf_layer join(struct hrf_builder *b, const char *block, const char *what,
-                             const struct hrf_layer *parts, int32_t n_parts)
+static struct hrf_layer plain_networks_join(struct hrf_builder *b, const char *block,
+                                            const char *what, const struct hrf_layer *parts,
+                                            int32_t n_parts)
 {
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s.%s", block, what);
@@ -117,7 +118,7 @@ static struct hrf_layer build_inception_v1(struct hrf_builder *b, const struct i
     part[2] = unit(b, m->name, "branch3.1", part[2], m->c5, hrf_square(3, 1, 1));
     part[3] = hrf_build_max_pool(b, pool, x, 3, 1, 1, true);
     part[3] = unit(b, m->name, "branch4.1", part[3], m->pool, hrf_square(1, 1, 0));
-    return join(b, m->name, "cat", part, 4);
+    return plain_networks_join(b, m->name, "cat", part, 4);
 }
 
 struct hrf_layer hrf_build_googlenet(struct hrf_builder *b, const struct hrf_architecture *which,
@@ -177,7 +178,7 @@ static struct hrf_layer inception_a(struct hrf_builder *b, const char *name, str
     part[2] = unit(b, name, "branch3x3dbl_2", part[2], 96, hrf_square(3, 1, 1));
     part[2] = unit(b, name, "branch3x3dbl_3", part[2], 96, hrf_square(3, 1, 1));
     part[3] = pool_branch(b, name, x, pool);
-    return join(b, name, "cat", part, 4);
+    return plain_networks_join(b, name, "cat", part, 4);
 }
 
 static struct hrf_layer inception_b(struct hrf_builder *b, const char *name, struct hrf_layer x)
@@ -190,7 +191,7 @@ static struct hrf_layer inception_b(struct hrf_builder *b, const char *name, str
     part[1] = unit(b, name, "branch3x3dbl_2", part[1], 96, hrf_square(3, 1, 1));
     part[1] = unit(b, name, "branch3x3dbl_3", part[1], 96, hrf_square(3, 2, 0));
     part[2] = hrf_build_max_pool(b, pool, x, 3, 2, 0, false);
-    return join(b, name, "cat", part, 3);
+    return plain_networks_join(b, name, "cat", part, 3);
 }
 
 static struct hrf_layer inception_c(struct hrf_builder *b, const char *name, struct hrf_layer x,
@@ -207,7 +208,7 @@ static struct hrf_layer inception_c(struct hrf_builder *b, const char *name, str
     part[2] = unit(b, name, "branch7x7dbl_4", part[2], c7, oblong(7, 1));
     part[2] = unit(b, name, "branch7x7dbl_5", part[2], 192, oblong(1, 7));
     part[3] = pool_branch(b, name, x, 192);
-    return join(b, name, "cat", part, 4);
+    return plain_networks_join(b, name, "cat", part, 4);
 }
 
 static struct hrf_layer inception_d(struct hrf_builder *b, const char *name, struct hrf_layer x)
@@ -222,7 +223,7 @@ static struct hrf_layer inception_d(struct hrf_builder *b, const char *name, str
     part[1] = unit(b, name, "branch7x7x3_3", part[1], 192, oblong(7, 1));
     part[1] = unit(b, name, "branch7x7x3_4", part[1], 192, hrf_square(3, 2, 0));
     part[2] = hrf_build_max_pool(b, pool, x, 3, 2, 0, false);
-    return join(b, name, "cat", part, 3);
+    return plain_networks_join(b, name, "cat", part, 3);
 }
 
 static struct hrf_layer inception_e(struct hrf_builder *b, const char *name, struct hrf_layer x)
@@ -232,14 +233,14 @@ static struct hrf_layer inception_e(struct hrf_builder *b, const char *name, str
     y = unit(b, name, "branch3x3_1", x, 384, hrf_square(1, 1, 0));
     half[0] = unit(b, name, "branch3x3_2a", y, 384, oblong(1, 3));
     half[1] = unit(b, name, "branch3x3_2b", y, 384, oblong(3, 1));
-    part[1] = join(b, name, "cat3x3", half, 2);
+    part[1] = plain_networks_join(b, name, "cat3x3", half, 2);
     y = unit(b, name, "branch3x3dbl_1", x, 448, hrf_square(1, 1, 0));
     y = unit(b, name, "branch3x3dbl_2", y, 384, hrf_square(3, 1, 1));
     half[0] = unit(b, name, "branch3x3dbl_3a", y, 384, oblong(1, 3));
     half[1] = unit(b, name, "branch3x3dbl_3b", y, 384, oblong(3, 1));
-    part[2] = join(b, name, "cat3x3dbl", half, 2);
+    part[2] = plain_networks_join(b, name, "cat3x3dbl", half, 2);
     part[3] = pool_branch(b, name, x, 192);
-    return join(b, name, "cat", part, 4);
+    return plain_networks_join(b, name, "cat", part, 4);
 }
 
 struct hrf_layer hrf_build_inception_v3(struct hrf_builder *b, const struct hrf_architecture *which,

@@ -122,8 +122,9 @@ static enum hrf_status sizes_of(struct hrf_onnx_conversion *c, int32_t value, co
 }
 
 /* [batches][first letters][second letters] to [batches][one axis][one axis]. */
-static enum hrf_status join(struct hrf_onnx_conversion *c, const char *letters, const char *batches,
-                            const char *first, const char *second, int32_t *value)
+static enum hrf_status einsum_join(struct hrf_onnx_conversion *c, const char *letters,
+                                   const char *batches, const char *first, const char *second,
+                                   int32_t *value)
 {
     const struct hrf_attributes a = hrf_attributes_default();
     char order[3 * MAX_LETTERS + 1];
@@ -175,8 +176,8 @@ static enum hrf_status of_two(struct hrf_onnx_conversion *c, struct term *terms,
         HRF_TRY(sizes_of(c, values[0], x, left, &sizes[n++]));
     if (right[0] != '\0')
         HRF_TRY(sizes_of(c, values[1], y, right, &sizes[n++]));
-    HRF_TRY(join(c, x, batches, left, inner, &values[0]));
-    HRF_TRY(join(c, y, batches, inner, right, &values[1]));
+    HRF_TRY(einsum_join(c, x, batches, left, inner, &values[0]));
+    HRF_TRY(einsum_join(c, y, batches, inner, right, &values[1]));
     HRF_TRY(hrf_onnx_put(c, HRF_OP_MATMUL, values, 2, &a, &product));
     pair[0] = product;
     if (strlen(left) != 1 || strlen(right) != 1) {

@@ -119,9 +119,9 @@ static enum hrf_status open_file(struct hrf_onnx_external *external, const char 
     return HRF_OK;
 }
 
-static enum hrf_status find(struct hrf_onnx_external *external, const Onnx__TensorProto *tensor,
-                            const char *name, size_t n_bytes, struct extent *extent,
-                            struct hrf_error *err)
+static enum hrf_status external_find(struct hrf_onnx_external *external,
+                                     const Onnx__TensorProto *tensor, const char *name,
+                                     size_t n_bytes, struct extent *extent, struct hrf_error *err)
 {
     if (external->folder == NULL)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
@@ -147,7 +147,7 @@ enum hrf_status hrf_onnx_external_check(struct hrf_onnx_external *external,
                                         size_t n_bytes, struct hrf_error *err)
 {
     struct extent extent;
-    HRF_TRY(find(external, tensor, name, n_bytes, &extent, err));
+    HRF_TRY(external_find(external, tensor, name, n_bytes, &extent, err));
     if (n_bytes > (uint64_t)(external->max_bytes - external->read_bytes))
         return hrf_error_set(err, HRF_E_USER,
                              "tensor '%s': the weights up to it take more than the %" PRId64
@@ -162,7 +162,7 @@ enum hrf_status hrf_onnx_external_read(struct hrf_onnx_external *external,
                                        size_t n_bytes, struct hrf_error *err)
 {
     struct extent extent;
-    HRF_TRY(find(external, tensor, name, n_bytes, &extent, err));
+    HRF_TRY(external_find(external, tensor, name, n_bytes, &extent, err));
     for (size_t done = 0; done < n_bytes;) {
         const ssize_t n = pread(external->fd, (char *)out + done, n_bytes - done,
                                 (off_t)(extent.offset + (int64_t)done));

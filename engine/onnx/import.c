@@ -382,9 +382,9 @@ static enum hrf_status read_model(const Onnx__ModelProto *model, struct hrf_onnx
     return HRF_OK;
 }
 
-static enum hrf_status parse(struct hrf_onnx_source *source, const char *where, const char *folder,
-                             char *sha256, struct hrf_onnx_info *info, struct hrf_graph **out,
-                             struct hrf_error *err)
+static enum hrf_status import_parse(struct hrf_onnx_source *source, const char *where,
+                                    const char *folder, char *sha256, struct hrf_onnx_info *info,
+                                    struct hrf_graph **out, struct hrf_error *err)
 {
     ProtobufCMessage *message = NULL;
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -408,7 +408,7 @@ enum hrf_status hrf_onnx_parse_info(const void *bytes, size_t n_bytes, const cha
 {
     struct hrf_onnx_source source;
     hrf_onnx_source_of_bytes(bytes, n_bytes, &source);
-    return parse(&source, where, folder, NULL, info, out, err);
+    return import_parse(&source, where, folder, NULL, info, out, err);
 }
 
 enum hrf_status hrf_onnx_parse(const void *bytes, size_t n_bytes, const char *where,
@@ -430,7 +430,7 @@ static enum hrf_status read_file(const char *path, char *sha256, struct hrf_grap
         if (status != HRF_OK)
             return hrf_error_wrap(err, status, "model '%s'", path);
     }
-    return parse(&source, path, folder, sha256, &info, out, err);
+    return import_parse(&source, path, folder, sha256, &info, out, err);
 }
 
 enum hrf_status hrf_onnx_read(const char *path, struct hrf_graph **out, struct hrf_error *err)

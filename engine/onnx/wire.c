@@ -27,7 +27,7 @@ struct walk {
     struct hrf_error *err;
 };
 
-static enum hrf_status refuse(const struct walk *w)
+static enum hrf_status wire_refuse(const struct walk *w)
 {
     return hrf_error_set(w->err, HRF_E_USER,
                          "not an ONNX file, or cut short (%llu bytes do not "
@@ -50,13 +50,13 @@ static enum hrf_status copy_varint(struct walk *w, uint64_t end, uint64_t *out)
             return HRF_OK;
         }
     }
-    return refuse(w);
+    return wire_refuse(w);
 }
 
 static enum hrf_status copy_bytes(struct walk *w, uint64_t end, uint64_t n)
 {
     if (n > end - w->at)
-        return refuse(w);
+        return wire_refuse(w);
     for (const uint64_t stop = w->at + n; w->at < stop;) {
         const uint8_t *bytes;
         size_t have;
@@ -111,7 +111,7 @@ static enum hrf_status walk_message(struct walk *w, const ProtobufCMessageDescri
                                     uint64_t end, int depth)
 {
     if (depth > MAX_DEPTH)
-        return refuse(w);
+        return wire_refuse(w);
     while (w->at < end) {
         uint64_t key, n;
         HRF_TRY(copy_varint(w, end, &key));
@@ -126,14 +126,14 @@ static enum hrf_status walk_message(struct walk *w, const ProtobufCMessageDescri
         case 2:
             HRF_TRY(copy_varint(w, end, &n));
             if (n > end - w->at)
-                return refuse(w);
+                return wire_refuse(w);
             HRF_TRY(walk_field(w, descriptor, key >> 3, length_at, n, depth));
             break;
         case 5:
             HRF_TRY(copy_bytes(w, end, 4));
             break;
         default: /* groups: ONNX has none */
-            return refuse(w);
+            return wire_refuse(w);
         }
     }
     return HRF_OK;
@@ -152,7 +152,7 @@ bool hrf_onnx_raw(const ProtobufCBinaryData *data, uint64_t *at, uint64_t *n_byt
 }
 
 /* Weights in large pages. */
-static void *allocate(void *failed, size_t n_bytes)
+static void *wire_allocate(void *failed, size_t n_bytes)
 {
     enum { LARGE = 4 << 20 };
     void *memory = n_bytes < LARGE ? hrf_try_alloc(n_bytes)
@@ -162,7 +162,7 @@ static void *allocate(void *failed, size_t n_bytes)
     return memory;
 }
 
-static void release(void *failed, void *memory)
+static void wire_release(void *failed, void *memory)
 {
     (void)failed;
     hrf_free(memory);
@@ -178,8 +178,8 @@ enum hrf_status hrf_onnx_unpack(const ProtobufCMessageDescriptor *descriptor,
         return hrf_error_set(err, HRF_E_USER, "it is empty");
     HRF_TRY(walk_message(&walk, descriptor, source->n_bytes, 0));
     bool failed = false;
-    ProtobufCAllocator allocator = { .alloc = allocate,
-                                     .free = release,
+    ProtobufCAllocator allocator = { .alloc = wire_allocate,
+                                     .free = wire_release,
                                      .allocator_data = &failed };
     ProtobufCMessage *message = protobuf_c_message_unpack(descriptor, &allocator, copy.length,
                                                           (const uint8_t *)copy.text);
@@ -195,8 +195,8 @@ enum hrf_status hrf_onnx_unpack(const ProtobufCMessageDescriptor *descriptor,
 void hrf_onnx_free_message(ProtobufCMessage *message)
 {
     bool failed = false;
-    ProtobufCAllocator allocator = { .alloc = allocate,
-                                     .free = release,
+    ProtobufCAllocator allocator = { .alloc = wire_allocate,
+                                     .free = wire_release,
                                      .allocator_data = &failed };
     if (message != NULL)
         protobuf_c_message_free_unpacked(message, &allocator);

@@ -168,8 +168,8 @@ static enum hrf_status stretch(const struct hrf_tissue_output *o, const float *n
     return HRF_OK;
 }
 
-static enum hrf_status find(void *context, const unsigned char *images, int64_t n,
-                            float *probability, struct hrf_error *err)
+static enum hrf_status tissue_model_find(void *context, const unsigned char *images, int64_t n,
+                                         float *probability, struct hrf_error *err)
 {
     struct hrf_tissue_model *model = context;
     const struct hrf_tissue_output *o = &model->output;
@@ -188,7 +188,8 @@ static enum hrf_status find(void *context, const unsigned char *images, int64_t 
 
 struct hrf_tissue_network hrf_tissue_model_network(struct hrf_tissue_model *model)
 {
-    return (struct hrf_tissue_network){
-        .context = model, .side = model->output.side, .batch = model->output.batch, .find = find
-    };
+    return (struct hrf_tissue_network){ .context = model,
+                                        .side = model->output.side,
+                                        .batch = model->output.batch,
+                                        .find = tissue_model_find };
 }

@@ -83,8 +83,8 @@ static enum hrf_status compare_slide(struct comparison *c, struct hrf_task_sourc
     return HRF_OK;
 }
 
-static enum hrf_status compare(struct comparison *c, struct hrf_task_source *source,
-                               struct hrf_error *err)
+static enum hrf_status compare_task_compare(struct comparison *c, struct hrf_task_source *source,
+                                            struct hrf_error *err)
 {
     struct hrf_worker *job = c->job;
     const struct hrf_job_task *task = c->task;
@@ -119,7 +119,7 @@ enum hrf_status hrf_worker_compare(struct hrf_worker *job, const struct hrf_job_
     HRF_AUTO_RELEASE(hrf_task_source) source = { .plan = NULL };
     struct comparison c = { .job = job, .task = task };
     HRF_AUTO_FREE char *text = NULL;
-    enum hrf_status status = compare(&c, &source, err);
+    enum hrf_status status = compare_task_compare(&c, &source, err);
     if (status == HRF_OK) {
         text = hrf_observations_encode(&c.seen);
         status = hrf_text_record_encode(HRF_OBSERVATIONS_KIND, &task->identity, text, record, err);

@@ -33,9 +33,10 @@ enum hrf_status hrf_worker_keep_images(struct hrf_worker *job, const struct hrf_
     return HRF_OK;
 }
 
-static enum hrf_status measure(struct hrf_worker *job, const struct hrf_layer_images *images,
-                               const struct hrf_calibrated *calibrated,
-                               struct hrf_observations *seen, struct hrf_error *err)
+static enum hrf_status measure_layers_measure(struct hrf_worker *job,
+                                              const struct hrf_layer_images *images,
+                                              const struct hrf_calibrated *calibrated,
+                                              struct hrf_observations *seen, struct hrf_error *err)
 {
     const struct hrf_session_config config = { .device = hrf_device_name(
                                                    job->spec->settings->engine.device),
@@ -74,7 +75,7 @@ enum hrf_status hrf_worker_measure_layers(struct hrf_worker *job,
     if (calibration == NULL)
         HRF_TRY(fit(job->spec->settings, seen, &fitted, err));
     hrf_calibrated_init(calibration != NULL ? calibration : fitted, &calibrated);
-    const enum hrf_status status = measure(job, images, &calibrated, seen, err);
+    const enum hrf_status status = measure_layers_measure(job, images, &calibrated, seen, err);
     HRF_TRY(status);
     hrf_log_info("engine", "measured %d layers on %d patches", (int)seen->n_layers, (int)images->n);
     return HRF_OK;

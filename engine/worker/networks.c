@@ -201,7 +201,7 @@ static void give_back(struct hrf_worker *job, int i)
                               hrf_ranks_is_first_on_node(job->ranks));
 }
 
-static enum hrf_status make(struct hrf_worker *job, int i, struct hrf_error *err)
+static enum hrf_status networks_make(struct hrf_worker *job, int i, struct hrf_error *err)
 {
     struct hrf_worker_network *network = &job->networks[i];
     const char *scales = job->spec->networks[i].scales;
@@ -256,7 +256,7 @@ enum hrf_status hrf_worker_make_network(struct hrf_worker *job, int i, int64_t s
         give_back(job, (int)k);
     job->size = size;
     job->asked_batch = batch;
-    HRF_TRY(make(job, i, err));
+    HRF_TRY(networks_make(job, i, err));
     if (has_all(job, job->networks[i].pass))
         drop_graph(job);
     job->networks[i].build_seconds += hrf_clock_seconds() - start;

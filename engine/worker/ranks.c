@@ -130,7 +130,7 @@ static enum hrf_status load_mpi(struct hrf_ranks *ranks, int64_t n_ranks, struct
     return hrf_error_set(err, status, "%s", record.reason);
 }
 
-static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf_error *err)
+static enum hrf_status ranks_join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf_error *err)
 {
     char identity[200];
     const struct hrf_mpi_config config = { .deadline_ms = hrf_rank_deadline_ms(),
@@ -150,8 +150,8 @@ static enum hrf_status join(struct hrf_ranks *ranks, int64_t n_ranks, struct hrf
     return check_layout(ranks, err);
 }
 
-static enum hrf_status fill(struct hrf_ranks *ranks, const char *directory, int64_t n_ranks,
-                            struct hrf_error *err)
+static enum hrf_status ranks_fill(struct hrf_ranks *ranks, const char *directory, int64_t n_ranks,
+                                  struct hrf_error *err)
 {
     ranks->directory = hrf_strdup(directory);
     ranks->record = (struct hrf_rank_record){ .n_ranks = 1,
@@ -161,14 +161,14 @@ static enum hrf_status fill(struct hrf_ranks *ranks, const char *directory, int6
                                               .state = HRF_RANK_RUNNING };
     hrf_process_cpu_list(ranks->record.cpus, sizeof ranks->record.cpus);
     hrf_process_host_name(ranks->record.host, sizeof ranks->record.host);
-    return n_ranks > 1 ? join(ranks, n_ranks, err) : HRF_OK;
+    return n_ranks > 1 ? ranks_join(ranks, n_ranks, err) : HRF_OK;
 }
 
 enum hrf_status hrf_ranks_create(const char *directory, int64_t n_ranks, struct hrf_ranks **out,
                                  struct hrf_error *err)
 {
     struct hrf_ranks *ranks = hrf_calloc(1, sizeof *ranks);
-    enum hrf_status status = fill(ranks, directory, n_ranks, err);
+    enum hrf_status status = ranks_fill(ranks, directory, n_ranks, err);
     if (status != HRF_OK) {
         if (ranks->comm != NULL) /* the others wait for it */
             ranks->comm->ops->abort(ranks->comm, err != NULL ? err->text : "a rank failed");

@@ -392,7 +392,8 @@ static enum hrf_status leave_out(struct hrf_worker *job, enum hrf_status status,
 }
 
 /* `results` stay empty on all ranks except rank 0. */
-static enum hrf_status score(struct scoring *s, struct hrf_results *results, struct hrf_error *err)
+static enum hrf_status score_task_score(struct scoring *s, struct hrf_results *results,
+                                        struct hrf_error *err)
 {
     struct hrf_worker *job = s->job;
     const bool is_root = hrf_ranks_is_root(job->ranks),
@@ -419,7 +420,7 @@ enum hrf_status hrf_worker_score(struct hrf_worker *job, const struct hrf_task_g
     HRF_AUTO_RELEASE(hrf_results) results = { .job = job };
     struct scoring s = { .job = job, .group = group, .source = &source };
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = score(&s, &results, &why);
+    const enum hrf_status status = score_task_score(&s, &results, &why);
     if (status == HRF_OK && s.results != NULL)
         hrf_results_note_timing(&results, job, &source, start);
     for (int k = 0; k < group->n; k++) {

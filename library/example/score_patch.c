@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int fail(void)
+static int score_patch_fail(void)
 {
     fprintf(stderr, "score_patch: %s\n", hires_flow_last_error());
     return 1;
 }
 
-static int score(struct hires_flow_model *model, struct hires_flow_slide *slide, char **argv)
+static int score_patch_score(struct hires_flow_model *model, struct hires_flow_slide *slide,
+                             char **argv)
 {
     const long long x = strtoll(argv[3], NULL, 10), y = strtoll(argv[4], NULL, 10);
     const long long size = strtoll(argv[5], NULL, 10);
@@ -31,7 +32,7 @@ static int score(struct hires_flow_model *model, struct hires_flow_slide *slide,
         scores = hires_flow_model_score(model, rgb, 1, size, &n_scores);
     free(rgb);
     if (scores == NULL)
-        return fail();
+        return score_patch_fail();
     for (int64_t i = 0; i < n_scores; i++)
         printf("%s %.6g\n", hires_flow_model_class(model, i), (double)scores[i]);
     return 0;
@@ -48,7 +49,7 @@ int main(int argc, char **argv)
                                                       .n_classes = argc - 7 };
     struct hires_flow_model *model = hires_flow_model_open(argv[1], &options);
     struct hires_flow_slide *slide = model != NULL ? hires_flow_slide_open(argv[2]) : NULL;
-    const int code = slide != NULL ? score(model, slide, argv) : fail();
+    const int code = slide != NULL ? score_patch_score(model, slide, argv) : score_patch_fail();
     hires_flow_slide_close(slide);
     hires_flow_model_close(model);
     return code;

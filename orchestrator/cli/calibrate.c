@@ -61,7 +61,8 @@ static enum hrf_status get(struct hrf_calibrations *store, const char *key,
                                         "calibration %.12s is no longer in the database", key);
 }
 
-static enum hrf_status list(struct hrf_calibrations *store, bool json, struct hrf_error *err)
+static enum hrf_status calibrate_list(struct hrf_calibrations *store, bool json,
+                                      struct hrf_error *err)
 {
     HRF_AUTO_FREE char **keys = NULL;
     size_t n = 0, n_bad = 0;
@@ -173,7 +174,7 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
             "begun\n",
             hrf_calibrations_put_aside(store));
     if (r->list)
-        return list(store, r->json, err);
+        return calibrate_list(store, r->json, err);
     if (r->drop != NULL)
         return drop(store, r->drop, err);
     if (r->import_from != NULL)
@@ -181,7 +182,8 @@ static enum hrf_status manage(const struct request *r, struct hrf_error *err)
     return print_calibrations(store, r->show, r->export_to, r->json, err);
 }
 
-static enum hrf_status make(const struct request *r, const char *file, struct hrf_error *err)
+static enum hrf_status calibrate_make(const struct request *r, const char *file,
+                                      struct hrf_error *err)
 {
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO_FREE char *standard = NULL;
@@ -249,7 +251,8 @@ static int calibrate_main(const struct hrf_command *command, int argc, char **ar
                 HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    enum hrf_status status = manages ? manage(&r, &err) : make(&r, args.operands[0], &err);
+    enum hrf_status status = manages ? manage(&r, &err)
+                                     : calibrate_make(&r, args.operands[0], &err);
     return status == HRF_OK ? 0 : hrf_cli_fail(command->name, &err);
 }
 

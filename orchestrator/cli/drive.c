@@ -22,7 +22,7 @@ char *hrf_cli_command_line(const char *command, int argc, char *const *argv)
     return hrf_strbuf_detach(&line);
 }
 
-static int fail(const struct hrf_cli_drive *drive, struct hrf_error *err)
+static int drive_fail(const struct hrf_cli_drive *drive, struct hrf_error *err)
 {
     return hrf_cli_fail(drive->command, err);
 }
@@ -67,7 +67,7 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
         status = hrf_cli_check_model(w, false, &err);
     if (status == HRF_OK)
         return 0;
-    const int code = fail(drive, &err);
+    const int code = drive_fail(drive, &err);
     return status == HRF_E_EXTERNAL ? HRF_EXIT_LACKS : code;
 }
 
@@ -112,7 +112,7 @@ static int print_summary(const struct hrf_cli_drive *drive, const struct hrf_run
 /* Reports on stderr why a run could not finish, and returns its exit code. */
 static int fail_run(const struct hrf_cli_drive *drive, struct hrf_error *err)
 {
-    fail(drive, err);
+    drive_fail(drive, err);
     hrf_cli_print_way_out_of_full_disk(err, "run the same command again");
     return err->status == HRF_E_UNSUPPORTED ? HRF_EXIT_USAGE : HRF_EXIT_FAILED;
 }

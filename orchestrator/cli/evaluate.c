@@ -16,7 +16,8 @@ static void print_evaluation(const struct hrf_evaluation *evaluation, bool json)
     hrf_cli_printf("%s", text.text);
 }
 
-static enum hrf_status check(const struct hrf_evaluation_params *params, struct hrf_error *err)
+static enum hrf_status evaluate_check(const struct hrf_evaluation_params *params,
+                                      struct hrf_error *err)
 {
     if (params->truth == NULL)
         return hrf_error_set(err, HRF_E_USER, "--truth ROOT is missing");
@@ -79,7 +80,7 @@ static int evaluate_main(const struct hrf_command *command, int argc, char **arg
     params.excluded = exclude.items;
     params.n_excluded = exclude.n_items;
     params.seed = (uint64_t)seed;
-    enum hrf_status status = check(&params, &err);
+    enum hrf_status status = evaluate_check(&params, &err);
     if (status == HRF_OK && !hrf_froc_rule_parse(rule, &params.rule))
         status = hrf_error_set(&err, HRF_E_USER,
                                "--evaluation must be official, jama or strict; it is '%s'", rule);

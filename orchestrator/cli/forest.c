@@ -120,7 +120,7 @@ static enum hrf_status train(const struct request *r, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status score(const struct request *r, struct hrf_error *err)
+static enum hrf_status forest_score(const struct request *r, struct hrf_error *err)
 {
     HRF_AUTO(hrf_feature_table) table = NULL;
     HRF_AUTO(hrf_forest) forest = NULL;
@@ -177,7 +177,7 @@ static int forest_main(const struct hrf_command *command, int argc, char **argv)
     else if (strcmp(args.operands[0], "train") == 0)
         status = train(&r, &err);
     else if (strcmp(args.operands[0], "score") == 0)
-        status = score(&r, &err);
+        status = forest_score(&r, &err);
     else
         status = hrf_error_set(&err, HRF_E_USER, "'%s' is none of features, train and score",
                                args.operands[0]);

@@ -42,7 +42,7 @@ void hrf_truth_set_destroy(struct hrf_truth_set *set)
     hrf_free(set);
 }
 
-static void warn(const struct finding *f, const char *text, const char *path)
+static void truth_warn(const struct finding *f, const char *text, const char *path)
 {
     HRF_AUTO_FREE char *shown = hrf_text_escaped(path);
     if (f->warnings != NULL)
@@ -117,7 +117,7 @@ static void keep_path(const struct finding *f, char **kept, const char *path)
     HRF_AUTO_FREE char *shown = hrf_text_escaped(*kept);
     HRF_AUTO_FREE char *text = hrf_format("it is not used, because '%s' is for the same slide",
                                           shown);
-    warn(f, text, path);
+    truth_warn(f, text, path);
 }
 
 /* ---- files ---- */
@@ -174,7 +174,7 @@ static enum hrf_status add_file(const struct finding *f, const char *folder, con
     else if (strcmp(extension, "xml") == 0)
         keep_path(f, &get_slide(f, name)->xml, path);
     else if (is_zip && has_word(name, "mask"))
-        warn(f, "masks in an archive are not read: unpack it, or rely on the outlines", path);
+        truth_warn(f, "masks in an archive are not read: unpack it, or rely on the outlines", path);
     return HRF_OK;
 }
 

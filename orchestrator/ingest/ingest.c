@@ -183,7 +183,7 @@ static void take_identity(void *context, size_t i, enum hrf_status status,
     memcpy(row->content, identity.content, sizeof row->content);
 }
 
-static enum hrf_status identify(struct ingest *ingest, struct hrf_error *err)
+static enum hrf_status ingest_identify(struct ingest *ingest, struct hrf_error *err)
 {
     enum { CHILDREN = 16 };
     const size_t n_known = ingest->known->n_items + ingest->known->n_sample;
@@ -214,7 +214,7 @@ static enum hrf_status name_and_check(struct ingest *ingest, struct hrf_error *e
         if (ingest->rows.items[i].state != HRF_SLIDE_EXCLUDED)
             stat_slide(&ingest->rows.items[i], &ingest->files[i]);
     if (ingest->known != NULL)
-        HRF_TRY(identify(ingest, err));
+        HRF_TRY(ingest_identify(ingest, err));
     HRF_TRY(ingest_merge_files(ingest, err));
     for (size_t i = 0; i < ingest->rows.n_items; i++)
         ingest->rows.items[i].id = (int64_t)i + 1;

@@ -164,7 +164,8 @@ static enum hrf_status begin_start(struct launch *l, struct hrf_error *err)
     return start > 0 ? take_over(l, start, err) : HRF_OK;
 }
 
-static enum hrf_status prepare(struct launch *l, const char *spec_path, struct hrf_error *err)
+static enum hrf_status launch_prepare(struct launch *l, const char *spec_path,
+                                      struct hrf_error *err)
 {
     HRF_TRY(hrf_path_absolute(spec_path, &l->spec_path, err));
     HRF_TRY(hrf_job_spec_read(l->spec_path, &l->spec, err));
@@ -562,7 +563,7 @@ int hrf_launch(const char *spec_path)
     signal(SIGCHLD, SIG_DFL); /* with SIGCHLD ignored, the kernel would reap the worker unnoticed */
     signal(SIGHUP, SIG_IGN);  /* the job must outlive the login session */
     int code = EXIT_UNUSABLE;
-    enum hrf_status status = prepare(&l, spec_path, &err);
+    enum hrf_status status = launch_prepare(&l, spec_path, &err);
     if (status == HRF_OK)
         status = launch(&l, &code, &err);
     if (status != HRF_OK) {

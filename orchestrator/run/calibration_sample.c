@@ -303,7 +303,7 @@ static enum hrf_status look_at_pixels(struct run *run, struct run_sample *sample
     return look.n_unseen > 0 ? note_pixels(run, sample, err) : HRF_OK;
 }
 
-static enum hrf_status identify(struct run_sample *sample, struct hrf_error *err)
+static enum hrf_status calibration_sample_identify(struct run_sample *sample, struct hrf_error *err)
 {
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
@@ -346,7 +346,7 @@ enum hrf_status run_sample_make(struct run *run, struct run_sample *sample, stru
     drop_others(sample);
     warn_of_leak(run, sample);
     HRF_TRY(look_at_pixels(run, sample, err));
-    return identify(sample, err);
+    return calibration_sample_identify(sample, err);
 }
 
 void run_sample_hash_settings(const struct run *run, unsigned phases, struct hrf_hash *hash)

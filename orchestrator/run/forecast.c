@@ -277,8 +277,9 @@ static const struct hrf_task_row **index_done(const struct hrf_task_rows *tasks,
     return done;
 }
 
-static enum hrf_status measure(struct hrf_store *store, const struct hrf_task_rows *tasks,
-                               enum hrf_task_kind kind, struct measured *out, struct hrf_error *err)
+static enum hrf_status forecast_measure(struct hrf_store *store, const struct hrf_task_rows *tasks,
+                                        enum hrf_task_kind kind, struct measured *out,
+                                        struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_attempt_rows) attempts = { NULL, 0 };
     HRF_TRY(hrf_store_get_attempts(store, false, &attempts, err));
@@ -317,7 +318,7 @@ static enum hrf_status measure_all(const char *directory, const struct hrf_previ
     HRF_TRY(hrf_store_open_run(directory, &store, err));
     HRF_TRY(hrf_store_get_tasks(store, &tasks, err));
     for (int kind = 0; kind < HRF_N_TASK_KINDS; kind++)
-        HRF_TRY(measure(store, &tasks, (enum hrf_task_kind)kind, &out[kind], err));
+        HRF_TRY(forecast_measure(store, &tasks, (enum hrf_task_kind)kind, &out[kind], err));
     return HRF_OK;
 }
 

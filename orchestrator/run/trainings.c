@@ -43,7 +43,7 @@ int32_t run_class_of(const struct hrf_workflow *w, const struct hrf_slide_row *s
 
 /* ---- the file that `head train` reads ---- */
 
-static void put(json_t *recipe, const char *key, json_t *value)
+static void trainings_put(json_t *recipe, const char *key, json_t *value)
 {
     char section[32];
     const size_t n = strcspn(key, ".");
@@ -62,18 +62,19 @@ static json_t *make_recipe(const struct hrf_workflow *w, const char *precision)
     json_t *classes = json_array(), *seeds = json_array();
     for (size_t i = 0; i < hrf_n_settings; i++)
         if (hrf_settings[i].recipe != NULL)
-            put(recipe, hrf_settings[i].recipe, hrf_setting_value(&hrf_settings[i], w));
+            trainings_put(recipe, hrf_settings[i].recipe, hrf_setting_value(&hrf_settings[i], w));
     for (size_t i = 0; i < w->model.classes.n_items; i++)
         hrf_json_add(classes, hrf_json_string(w->model.classes.items[i]));
     for (int64_t i = 0; i < h->repeats; i++)
         hrf_json_add(seeds, json_integer(h->seed + i));
     HRF_AUTO_FREE char *features = hrf_format("../../bags/%s", precision);
-    put(recipe, "features.folder", json_string(features));
-    put(recipe, "labels.csv", json_string("labels.csv"));
-    put(recipe, "labels.classes", classes);
-    put(recipe, "split.by", json_string(h->split == HRF_HEADS_BY_FOLDS ? "folds" : "column"));
-    put(recipe, "train.seeds", seeds);
-    put(recipe, "train.class_weights", json_string(h->balanced ? "balanced" : "none"));
+    trainings_put(recipe, "features.folder", json_string(features));
+    trainings_put(recipe, "labels.csv", json_string("labels.csv"));
+    trainings_put(recipe, "labels.classes", classes);
+    trainings_put(recipe, "split.by",
+                  json_string(h->split == HRF_HEADS_BY_FOLDS ? "folds" : "column"));
+    trainings_put(recipe, "train.seeds", seeds);
+    trainings_put(recipe, "train.class_weights", json_string(h->balanced ? "balanced" : "none"));
     return recipe;
 }
 

@@ -20,7 +20,7 @@ static int32_t root_of(struct hrf_pixel_run *runs, int32_t i)
 }
 
 /* The earlier root stays, so that it is the run of the region's first pixel. */
-static void join(struct hrf_pixel_run *runs, int32_t a, int32_t b)
+static void pixel_runs_join(struct hrf_pixel_run *runs, int32_t a, int32_t b)
 {
     a = root_of(runs, a);
     b = root_of(runs, b);
@@ -60,7 +60,7 @@ static void join_rows(struct hrf_pixel_run *runs, size_t above, size_t first, si
         while (k < first && runs[k].end + reach <= runs[i].begin)
             k++;
         for (size_t j = k; j < first && runs[j].begin < runs[i].end + reach; j++)
-            join(runs, (int32_t)i, (int32_t)j);
+            pixel_runs_join(runs, (int32_t)i, (int32_t)j);
     }
 }
 

@@ -111,7 +111,7 @@ static enum hrf_status find_blurred(struct dropping *d, struct hrf_slide *slide,
     return status;
 }
 
-static void warn(struct hrf_tile_plan *plan, int64_t n_before)
+static void drop_warn(struct hrf_tile_plan *plan, int64_t n_before)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     const char *comma = "";
@@ -142,6 +142,6 @@ enum hrf_status hrf_plan_drop(struct hrf_slide *slide, const struct hrf_workflow
     if (limits->pen > 0 || limits->bubble > 0 || limits->fold > 0)
         HRF_TRY(drop_artefacts(&d, limits, image, tissue, err));
     HRF_TRY(find_blurred(&d, slide, limits->blur, err));
-    warn(plan, n_before);
+    drop_warn(plan, n_before);
     return HRF_OK;
 }

@@ -45,8 +45,8 @@ static void pair_release(struct pair *pair)
     hrf_overview_release(&pair->coarse);
 }
 
-static enum hrf_status compare(const struct hrf_slide *slide, const struct pair *pair,
-                               struct hrf_error *err)
+static enum hrf_status level_survey_compare(const struct hrf_slide *slide, const struct pair *pair,
+                                            struct hrf_error *err)
 {
     const struct hrf_slide_info *info = hrf_slide_info(slide);
     const int64_t w = pair->coarse.width, h = pair->coarse.height;
@@ -102,7 +102,7 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
         if (pair.coarse.met_white)
             return HRF_OK;
         HRF_TRY(copy_overview(overview, common_w, common_h, &pair.fine, err));
-        return compare(slide, &pair, err);
+        return level_survey_compare(slide, &pair, err);
     }
     if (finer < 0 || info->level[finer].width * info->level[finer].height > MAX_PIXELS ||
         width < MIN_SIDE || height < MIN_SIDE)
@@ -112,7 +112,7 @@ static enum hrf_status check_overview(struct hrf_slide *slide, const struct hrf_
     if (pair.fine.met_white)
         return HRF_OK;
     HRF_TRY(copy_overview(overview, width, height, &pair.coarse, err));
-    return compare(slide, &pair, err);
+    return level_survey_compare(slide, &pair, err);
 }
 
 /* ---- sample places of the level that patches are read from ---- */

@@ -57,8 +57,8 @@ static enum hrf_status cover_edge(struct tiling *t, struct hrf_error *err)
     return hrf_grid_cover_edge(&t->grid, edge, err);
 }
 
-static enum hrf_status describe(struct tiling *t, const char *path, double csv_mpp,
-                                double workflow_mpp, struct hrf_error *err)
+static enum hrf_status tile_describe(struct tiling *t, const char *path, double csv_mpp,
+                                     double workflow_mpp, struct hrf_error *err)
 {
     struct hrf_tile_plan *plan = t->plan;
     const struct hrf_slide_info *info = hrf_slide_info(t->slide);
@@ -246,7 +246,7 @@ static enum hrf_status find_tissue(struct tiling *t, bool relaxed, struct hrf_er
         t, relaxed ? t->params->tissue.min_tissue / 2 : t->params->tissue.min_tissue, err);
 }
 
-static void warn(struct tiling *t, int64_t strict)
+static void tile_warn(struct tiling *t, int64_t strict)
 {
     struct hrf_tile_plan *plan = t->plan;
     int64_t minimum = t->params->tissue.min_patches;
@@ -341,7 +341,7 @@ static enum hrf_status choose_patches(struct tiling *t, struct hrf_error *err)
     if (t->plan->n_patches <=
         strict) /* the relaxed threshold found no more: the first result stays */
         HRF_TRY(find_tissue(t, false, err));
-    warn(t, strict);
+    tile_warn(t, strict);
     return HRF_OK;
 }
 
@@ -369,7 +369,7 @@ static enum hrf_status choose_outlined(struct tiling *t, const char *path, struc
     else
         HRF_TRY(keep_patches(t, t->params->tissue.min_tissue, err));
     if (!t->is_frame && plan->n_patches < t->params->tissue.min_patches)
-        warn(t, plan->n_patches);
+        tile_warn(t, plan->n_patches);
     if (others == NULL)
         return HRF_OK;
     HRF_AUTO_FREE char *text = hrf_format("outlines that are not taken as tissue: %s", others);
@@ -415,7 +415,7 @@ static void warn_of_resolution(const struct tiling *t)
 static enum hrf_status tile(struct tiling *t, const char *path, double csv_mpp, double workflow_mpp,
                             struct hrf_error *err)
 {
-    HRF_TRY(describe(t, path, csv_mpp, workflow_mpp, err));
+    HRF_TRY(tile_describe(t, path, csv_mpp, workflow_mpp, err));
     HRF_TRY(read_overview(t, err));
     HRF_TRY(t->params->coords != NULL ? take_patches(t, path, err) : choose_patches(t, err));
     warn_of_resolution(t);

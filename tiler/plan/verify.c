@@ -48,8 +48,8 @@ static enum hrf_status find_white(struct hrf_slide *slide, struct hrf_tile_plan 
 }
 
 /* "2 tiles do not decode and are white: level 0, tile 2, 1 (...): ...; 12 of 340 patches ..." */
-static void describe(struct hrf_slide *slide, bool overview_is_hit,
-                     const struct hrf_tile_plan *plan, struct hrf_strbuf *out)
+static void verify_describe(struct hrf_slide *slide, bool overview_is_hit,
+                            const struct hrf_tile_plan *plan, struct hrf_strbuf *out)
 {
     const int64_t n = hrf_slide_n_bad_tiles(slide);
     struct hrf_bad_tile tile;
@@ -76,7 +76,7 @@ enum hrf_status hrf_verify_patches(struct hrf_slide *slide, bool overview_is_hit
     HRF_TRY(find_white(slide, plan, err));
     if (hrf_slide_n_bad_tiles(slide) == 0)
         return HRF_OK;
-    describe(slide, overview_is_hit, plan, &text);
+    verify_describe(slide, overview_is_hit, plan, &text);
     enum hrf_status status = HRF_OK;
     if (plan->n_patches == 0 ? overview_is_hit : 2 * plan->n_white > plan->n_patches)
         status = hrf_error_set(err, HRF_E_USER, "the slide is damaged: %s; copy it again",

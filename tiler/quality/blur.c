@@ -48,7 +48,7 @@ static double edge(const struct lines *l, int64_t i, int64_t j)
     return fabs(sum) / 8;
 }
 
-static double measure(const struct lines *sharp, float *blurred)
+static double blur_measure(const struct lines *sharp, float *blurred)
 {
     double all = 0, lost = 0;
     for (int64_t j = 0; j < sharp->n_lines; j++)
@@ -78,6 +78,6 @@ enum hrf_status hrf_blur_measure(const unsigned char *rgb, int64_t width, int64_
                           255);
     const struct lines rows = { gray, width, height, 1, width };
     const struct lines columns = { gray, height, width, width, 1 };
-    *out = fmax(measure(&rows, blurred), measure(&columns, blurred));
+    *out = fmax(blur_measure(&rows, blurred), blur_measure(&columns, blurred));
     return HRF_OK;
 }

@@ -132,7 +132,7 @@ static bool find_among(struct hrf_slide *slide, const struct tile_grid *grid,
     return found;
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
+static int64_t bad_tiles_clamp(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
@@ -157,10 +157,12 @@ void hrf_bad_tile_find(struct hrf_slide *slide, int32_t level, int64_t x0, int64
         };
         const int64_t x = (int64_t)floor((double)x0 / downsample + 1e-6);
         const int64_t y = (int64_t)floor((double)y0 / downsample + 1e-6);
-        const int64_t range[4] = { clamp(x / grid.width, 0, grid.columns - 1),
-                                   clamp(y / grid.height, 0, grid.rows - 1),
-                                   clamp((x + width - 1) / grid.width, 0, grid.columns - 1),
-                                   clamp((y + height - 1) / grid.height, 0, grid.rows - 1) };
+        const int64_t range[4] = {
+            bad_tiles_clamp(x / grid.width, 0, grid.columns - 1),
+            bad_tiles_clamp(y / grid.height, 0, grid.rows - 1),
+            bad_tiles_clamp((x + width - 1) / grid.width, 0, grid.columns - 1),
+            bad_tiles_clamp((y + height - 1) / grid.height, 0, grid.rows - 1)
+        };
         if (find_among(slide, &grid, range, out))
             take_place(tiff, &grid, slide, out);
         else

@@ -56,8 +56,8 @@ static void add_row(const unsigned char *restrict row, int64_t n_pairs, uint16_t
     }
 }
 
-static void add(const unsigned char *rows, int64_t stride, int64_t n_rows, int64_t n_pixels,
-                bool is_first, uint16_t *columns)
+static void column_sums_add(const unsigned char *rows, int64_t stride, int64_t n_rows,
+                            int64_t n_pixels, bool is_first, uint16_t *columns)
 {
     const int64_t n_pairs = 3 * n_pixels / 2;
     uint16_t *second = columns + half_size(n_pixels);
@@ -174,7 +174,7 @@ static void fold(const uint16_t *columns, int64_t n_pixels, const int32_t *begin
 
 #ifdef __AVX2__
 
-static inline void put(__m128i rgb, bool is_first, int32_t cell[3])
+static inline void column_sums_put(__m128i rgb, bool is_first, int32_t cell[3])
 {
     const __m128i blue = _mm_srli_si128(rgb, 8);
     if (!is_first)
@@ -192,9 +192,9 @@ static inline void add_two_groups(const __m128i first[3], const __m128i second[3
     const __m128i other = rgb_of(
         _mm_add_epi16(_mm_alignr_epi8(first[2], first[1], 8), _mm_srli_si128(first[2], 4)),
         _mm_add_epi16(_mm_alignr_epi8(second[2], second[1], 8), _mm_srli_si128(second[2], 4)));
-    put(is_one_cell ? _mm_add_epi32(one, other) : one, is_first, cells);
+    column_sums_put(is_one_cell ? _mm_add_epi32(one, other) : one, is_first, cells);
     if (!is_one_cell)
-        put(other, is_first, cells + 3);
+        column_sums_put(other, is_first, cells + 3);
 }
 
 /* Does what add_eight() and fold() do, without storing the sums of the columns between them. The
@@ -237,4 +237,4 @@ static void add_blocks(const unsigned char *rows, int64_t stride, int64_t n_pixe
 
 #define JOIN(set)   hrf_column_sums_##set
 #define EXPAND(set) JOIN(set)
-const struct hrf_column_sums EXPAND(HRF_INSTRUCTION_SET) = { add, fold, add_blocks };
+const struct hrf_column_sums EXPAND(HRF_INSTRUCTION_SET) = { column_sums_add, fold, add_blocks };

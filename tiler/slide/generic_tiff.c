@@ -99,7 +99,7 @@ static void load_level(TIFF *tiff, struct level_tiles *tiles, int64_t width, int
 }
 
 /* The levels of a generic TIFF are its tiled directories, ordered by size. */
-static void load(TIFF *tiff, struct hrf_slide_info *info, struct hrf_sparse *sparse)
+static void generic_tiff_load(TIFF *tiff, struct hrf_slide_info *info, struct hrf_sparse *sparse)
 {
     do {
         uint32_t width = 0, height = 0;
@@ -134,7 +134,7 @@ enum hrf_status hrf_generic_tiff_load(const char *path, struct hrf_slide *slide,
     if (tiff == NULL)
         return HRF_OK; /* OpenSlide could open the file, so it reports what is wrong */
     slide->sparse = hrf_calloc(1, sizeof *slide->sparse);
-    load(tiff, info, slide->sparse);
+    generic_tiff_load(tiff, info, slide->sparse);
     TIFFClose(tiff);
     if (!has_missing(slide->sparse)) {
         hrf_sparse_destroy(slide->sparse);
@@ -190,7 +190,7 @@ static void read_tile(const struct hrf_slide *slide, int32_t level, const struct
     }
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
+static int64_t generic_tiff_clamp(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
@@ -217,12 +217,12 @@ bool hrf_sparse_read(const struct hrf_slide *slide, int32_t level, int64_t x0, i
     double downsample = slide->info.level[level].downsample;
     double x = (double)x0 / downsample, y = (double)y0 / downsample;
     struct tile_range range = {
-        .left = clamp((int64_t)floor(x / (double)t->tile_width), 0, t->columns),
-        .top = clamp((int64_t)floor(y / (double)t->tile_height), 0, t->rows),
-        .right = clamp((int64_t)ceil((ceil(x) + (double)width) / (double)t->tile_width), 0,
-                       t->columns),
-        .bottom = clamp((int64_t)ceil((ceil(y) + (double)height) / (double)t->tile_height), 0,
-                        t->rows),
+        .left = generic_tiff_clamp((int64_t)floor(x / (double)t->tile_width), 0, t->columns),
+        .top = generic_tiff_clamp((int64_t)floor(y / (double)t->tile_height), 0, t->rows),
+        .right = generic_tiff_clamp(
+            (int64_t)ceil((ceil(x) + (double)width) / (double)t->tile_width), 0, t->columns),
+        .bottom = generic_tiff_clamp(
+            (int64_t)ceil((ceil(y) + (double)height) / (double)t->tile_height), 0, t->rows),
     };
     if (!meets_missing(t, range))
         return false;

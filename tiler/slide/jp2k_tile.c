@@ -117,8 +117,9 @@ static void put_pixels(const opj_image_t *image, const struct hrf_jp2k_form *for
 }
 
 /* Decodes with a codec and a stream that the caller made and frees. */
-static bool decode(opj_codec_t *codec, opj_stream_t *stream, const struct hrf_jp2k_form *form,
-                   unsigned char *rgb, opj_image_t **image, char reason[256])
+static bool jp2k_tile_decode(opj_codec_t *codec, opj_stream_t *stream,
+                             const struct hrf_jp2k_form *form, unsigned char *rgb,
+                             opj_image_t **image, char reason[256])
 {
     opj_dparameters_t parameters;
     opj_set_default_decoder_parameters(&parameters);
@@ -161,7 +162,7 @@ bool hrf_jp2k_tile_decode(const struct hrf_jp2k_form *form, const void *data, si
         opj_stream_set_read_function(stream, read_some);
         opj_stream_set_skip_function(stream, skip_some);
         opj_stream_set_seek_function(stream, seek_to);
-        is_read = decode(codec, stream, form, rgb, &image, reason);
+        is_read = jp2k_tile_decode(codec, stream, form, rgb, &image, reason);
     }
     if (!is_read && reason[0] == '\0')
         snprintf(reason, 256, "OpenJPEG cannot decode it");

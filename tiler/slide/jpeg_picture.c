@@ -15,8 +15,9 @@ static void take_header(const struct jpeg_decompress_struct *jpeg, struct hrf_pi
     }
 }
 
-static bool decode(struct jpeg_decompress_struct *jpeg, FILE *file,
-                   struct hrf_picture_header *header, unsigned char *rgb, char reason[256])
+static bool jpeg_picture_decode(struct jpeg_decompress_struct *jpeg, FILE *file,
+                                struct hrf_picture_header *header, unsigned char *rgb,
+                                char reason[256])
 {
     jpeg_stdio_src(jpeg, file);
     jpeg_read_header(jpeg, TRUE);
@@ -46,7 +47,7 @@ bool hrf_jpeg_read(FILE *file, struct hrf_picture_header *header, unsigned char 
     jpeg.err = hrf_jpeg_errors_init(&errors, reason);
     if (setjmp(errors.failed) == 0) {
         jpeg_create_decompress(&jpeg);
-        is_read = decode(&jpeg, file, header, rgb, reason);
+        is_read = jpeg_picture_decode(&jpeg, file, header, rgb, reason);
     }
     jpeg_destroy_decompress(&jpeg);
     return is_read;

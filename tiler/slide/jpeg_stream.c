@@ -26,7 +26,7 @@ struct stream {
     unsigned char channels[3]; /* as the frame numbers them */
 };
 
-static void put(struct stream *s, const unsigned char *from, size_t n)
+static void jpeg_stream_put(struct stream *s, const unsigned char *from, size_t n)
 {
     memcpy(s->out, from, n);
     s->out += n;
@@ -101,7 +101,7 @@ static bool copy_segments(const struct hrf_jpeg_form *form, struct stream *s, bo
                                     *last != RESTART_INTERVAL && *last != SCAN)
             return false;
         *has_frame |= *last == BASELINE;
-        put(s, s->at - 2, n + 2);
+        jpeg_stream_put(s, s->at - 2, n + 2);
         if (*last == BASELINE)
             (void)number_channels(s, n, BASELINE);
         if (*last == SCAN) {
@@ -123,7 +123,7 @@ static bool copy_scan(struct stream *s)
         if (mark == NULL || s->end - mark < 2)
             return false;
         if (mark[1] == END) {
-            put(s, begin, (size_t)(mark + 2 - begin));
+            jpeg_stream_put(s, begin, (size_t)(mark + 2 - begin));
             return mark > begin;
         }
         if (mark[1] != 0 && (mark[1] < RESTART_0 || mark[1] > RESTART_7))
@@ -139,7 +139,7 @@ static bool copy_tables(const struct hrf_jpeg_form *form, struct stream *s)
     static const unsigned char begin[] = { 0xff, BEGIN };
     bool has_frame = false;
     unsigned char last = 0;
-    put(s, begin, sizeof begin);
+    jpeg_stream_put(s, begin, sizeof begin);
     if (form->tables == NULL)
         return true;
     s->at = form->tables;

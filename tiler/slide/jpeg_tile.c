@@ -5,8 +5,9 @@
 
 /* Decodes with an object that the caller created and destroys; an error of libjpeg leaves this
  * function by longjmp. */
-static bool decode(struct jpeg_decompress_struct *jpeg, const struct hrf_jpeg_form *form,
-                   const void *data, size_t n_bytes, int32_t reduction, unsigned char *rgb)
+static bool jpeg_tile_decode(struct jpeg_decompress_struct *jpeg, const struct hrf_jpeg_form *form,
+                             const void *data, size_t n_bytes, int32_t reduction,
+                             unsigned char *rgb)
 {
     const JDIMENSION width = (JDIMENSION)(form->width / reduction);
     const JDIMENSION height = (JDIMENSION)(form->height / reduction);
@@ -48,7 +49,7 @@ bool hrf_jpeg_tile_decode(const struct hrf_jpeg_form *form, const void *data, si
     jpeg.err = hrf_jpeg_errors_init(&errors, NULL);
     if (setjmp(errors.failed) == 0) {
         jpeg_create_decompress(&jpeg);
-        is_sound = decode(&jpeg, form, data, n_bytes, reduction, rgb);
+        is_sound = jpeg_tile_decode(&jpeg, form, data, n_bytes, reduction, rgb);
     }
     jpeg_destroy_decompress(&jpeg);
     return is_sound;

@@ -24,7 +24,7 @@ bool hrf_level_has_tiles(const struct hrf_slide *slide, int32_t level, int32_t r
            table->tile_height % reduction == 0;
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
+static int64_t level_read_clamp(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
@@ -50,10 +50,12 @@ static struct hrf_tile_range tiles_of(const struct hrf_slide *slide,
     int64_t width, height;
     hrf_level_tile_size(slide, region->grid, &width, &height);
     return (struct hrf_tile_range){
-        .left = clamp(floor_div(region->x, width), 0, table->columns),
-        .top = clamp(floor_div(region->y, height), 0, table->rows),
-        .right = clamp(floor_div(region->x + region->width - 1, width) + 1, 0, table->columns),
-        .bottom = clamp(floor_div(region->y + region->height - 1, height) + 1, 0, table->rows),
+        .left = level_read_clamp(floor_div(region->x, width), 0, table->columns),
+        .top = level_read_clamp(floor_div(region->y, height), 0, table->rows),
+        .right = level_read_clamp(floor_div(region->x + region->width - 1, width) + 1, 0,
+                                  table->columns),
+        .bottom = level_read_clamp(floor_div(region->y + region->height - 1, height) + 1, 0,
+                                   table->rows),
     };
 }
 
@@ -68,8 +70,8 @@ static struct span span_of(int64_t tile, int64_t tile_size_px, int64_t origin, i
 {
     const int64_t first = tile * tile_size_px;
     const int64_t edge = first + tile_size_px < image ? first + tile_size_px : image;
-    struct span span = { .begin = clamp(first - origin, 0, length),
-                         .end = clamp(edge - origin, 0, length) };
+    struct span span = { .begin = level_read_clamp(first - origin, 0, length),
+                         .end = level_read_clamp(edge - origin, 0, length) };
     span.skip = span.begin + origin - first;
     return span;
 }

@@ -99,9 +99,9 @@ static void alloc_strip(struct hrf_patch_reader *reader)
     reader->strip = hrf_alloc_array(n, 3);
 }
 
-static enum hrf_status create(struct hrf_slide *slide, double mpp_x, double mpp_y, int64_t size,
-                              double mpp, bool is_for_comparing, struct hrf_patch_reader **out,
-                              struct hrf_error *err)
+static enum hrf_status patch_reader_create(struct hrf_slide *slide, double mpp_x, double mpp_y,
+                                           int64_t size, double mpp, bool is_for_comparing,
+                                           struct hrf_patch_reader **out, struct hrf_error *err)
 {
     if (size < 1 || size > INT16_MAX || !(mpp > 0) || !(mpp_x > 0) || !(mpp_y > 0))
         return hrf_error_set(err, HRF_E_USER,
@@ -139,7 +139,7 @@ enum hrf_status hrf_patch_reader_create(struct hrf_slide *slide, double mpp_x, d
                                         int64_t size, double mpp, struct hrf_patch_reader **out,
                                         struct hrf_error *err)
 {
-    return create(slide, mpp_x, mpp_y, size, mpp, false, out, err);
+    return patch_reader_create(slide, mpp_x, mpp_y, size, mpp, false, out, err);
 }
 
 enum hrf_status hrf_patch_reader_create_for_comparing(struct hrf_slide *slide, double mpp_x,
@@ -147,7 +147,7 @@ enum hrf_status hrf_patch_reader_create_for_comparing(struct hrf_slide *slide, d
                                                       struct hrf_patch_reader **out,
                                                       struct hrf_error *err)
 {
-    return create(slide, mpp_x, mpp_y, size, mpp, true, out, err);
+    return patch_reader_create(slide, mpp_x, mpp_y, size, mpp, true, out, err);
 }
 
 /* The rows [first, first + n) of a patch or of a region. */

@@ -4,7 +4,7 @@
 
 #include <png.h>
 
-static void fail(png_structp png, png_const_charp text)
+static void png_picture_fail(png_structp png, png_const_charp text)
 {
     char *reason = png_get_error_ptr(png);
     snprintf(reason, 256, "%s", text);
@@ -69,7 +69,8 @@ bool hrf_png_read(FILE *file, struct hrf_picture_header *header, unsigned char *
                   char reason[256])
 {
     unsigned char *volatile rgba = NULL;
-    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reason, fail, say_nothing);
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reason, png_picture_fail,
+                                             say_nothing);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
     volatile bool is_read = false;
     if (info == NULL) {

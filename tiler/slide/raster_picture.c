@@ -42,7 +42,7 @@ static bool read_file(const struct picture *p, struct hrf_picture_header *header
 }
 
 /* Called with the lock. */
-static enum hrf_status decode(struct picture *p)
+static enum hrf_status raster_picture_decode(struct picture *p)
 {
     struct hrf_picture_header header;
     const int64_t width = p->base.level[0].width, height = p->base.level[0].height;
@@ -65,7 +65,7 @@ static enum hrf_status read_picture(struct hrf_raster *raster, int32_t level, in
     pthread_mutex_lock(&p->lock);
     enum hrf_status status = p->failure[0] != '\0' ? HRF_E_USER
                              : p->rgb != NULL      ? HRF_OK
-                                                   : decode(p);
+                                                   : raster_picture_decode(p);
     memcpy(reason, p->failure, sizeof p->failure);
     pthread_mutex_unlock(&p->lock);
     if (status != HRF_OK)

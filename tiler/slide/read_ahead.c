@@ -212,7 +212,7 @@ static void drop(struct hrf_read_ahead *ahead, struct piece *piece)
 }
 
 /* Frees spare memory where the piece would be too much beside it. */
-static bool fits(struct hrf_read_ahead *ahead, size_t n_bytes)
+static bool read_ahead_fits(struct hrf_read_ahead *ahead, size_t n_bytes)
 {
     if (n_bytes == PIECE_BYTES && ahead->n_spare > 0)
         return true;
@@ -228,11 +228,11 @@ static bool fits(struct hrf_read_ahead *ahead, size_t n_bytes)
 static bool make_room(struct hrf_read_ahead *ahead)
 {
     const size_t n_bytes = memory_of(&ahead->pieces[ahead->next]);
-    for (int64_t i = 0; i < ahead->next && ahead->wanted >= ahead->next && !fits(ahead, n_bytes);
-         i++)
+    for (int64_t i = 0;
+         i < ahead->next && ahead->wanted >= ahead->next && !read_ahead_fits(ahead, n_bytes); i++)
         if (ahead->pieces[i].state == THERE && ahead->pieces[i].n_users == 0)
             drop(ahead, &ahead->pieces[i]);
-    return fits(ahead, n_bytes);
+    return read_ahead_fits(ahead, n_bytes);
 }
 
 static unsigned char *take_memory(struct hrf_read_ahead *ahead, size_t n_bytes)

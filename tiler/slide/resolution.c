@@ -185,8 +185,8 @@ static enum hrf_status refuse_none(const struct hrf_slide *slide, struct hrf_err
         slide->shown, tags);
 }
 
-static enum hrf_status refuse(const struct hrf_slide *slide, double value,
-                              enum hrf_mpp_source source, struct hrf_error *err)
+static enum hrf_status resolution_refuse(const struct hrf_slide *slide, double value,
+                                         enum hrf_mpp_source source, struct hrf_error *err)
 {
     return hrf_error_set(err, HRF_E_USER,
                          "'%s': a resolution of %g um/px (source: %s) cannot be right; %g to %g "
@@ -204,22 +204,22 @@ enum hrf_status hrf_slide_resolution(struct hrf_slide *slide, double csv_mpp, do
     if (from_file(slide, &x, &y)) {
         found = HRF_MPP_FILE;
         if (!is_sane(x) || !is_sane(y))
-            return refuse(slide, is_sane(x) ? y : x, found, err);
+            return resolution_refuse(slide, is_sane(x) ? y : x, found, err);
     } else if (hrf_ome_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), &x, &y)) {
         found = HRF_MPP_OME_XML;
         if (!is_sane(x) || !is_sane(y))
-            return refuse(slide, is_sane(x) ? y : x, found, err);
+            return resolution_refuse(slide, is_sane(x) ? y : x, found, err);
     } else if (from_tags(slide, &x, &y) && is_sane(x) && is_sane(y)) {
         found = source_of_tags(slide); /* else it is 72 dpi, from a writer that did not know */
     } else if (hrf_philips_spacing(hrf_slide_property(slide, "tiff.ImageDescription"), &x, &y)) {
         found = HRF_MPP_PHILIPS_XML;
         if (!is_sane(x) || !is_sane(y))
-            return refuse(slide, is_sane(x) ? y : x, found, err);
+            return resolution_refuse(slide, is_sane(x) ? y : x, found, err);
     } else if (csv_mpp != 0 || workflow_mpp != 0) {
         found = csv_mpp != 0 ? HRF_MPP_CSV : HRF_MPP_WORKFLOW;
         x = y = csv_mpp != 0 ? csv_mpp : workflow_mpp;
         if (!is_sane(x))
-            return refuse(slide, x, found, err);
+            return resolution_refuse(slide, x, found, err);
     } else if (from_objective(slide, &x, &y)) {
         found = HRF_MPP_OBJECTIVE;
     } else {

@@ -66,8 +66,8 @@ static bool is_dicom(int fd)
 }
 
 /* Neither OpenSlide nor the readers of other images can read the file. */
-static enum hrf_status refuse(const struct hrf_slide *slide, const char *openslide_error,
-                              const char *raster_error, struct hrf_error *err)
+static enum hrf_status slide_refuse(const struct hrf_slide *slide, const char *openslide_error,
+                                    const char *raster_error, struct hrf_error *err)
 {
     char cut[128];
     if (hrf_slide_is_cut_short(slide->path, cut, sizeof cut))
@@ -211,7 +211,7 @@ static enum hrf_status open_pixels(struct hrf_slide *slide, struct hrf_error *er
     if (status == HRF_E_NOMEM)
         return hrf_error_set(err, status, "%s", why.text);
     if (status != HRF_OK)
-        return refuse(slide, openslide_error, why.text, err);
+        return slide_refuse(slide, openslide_error, why.text, err);
     fill_raster_info(slide);
     return HRF_OK;
 }

@@ -187,8 +187,8 @@ static void settle(struct hrf_tile_cache *cache, struct hrf_tile *tile)
         link_idle(cache, tile);
 }
 
-static struct hrf_tile *find(struct hrf_tile_cache *cache, struct hrf_tile_grid grid,
-                             int64_t column, int64_t row)
+static struct hrf_tile *tile_cache_find(struct hrf_tile_cache *cache, struct hrf_tile_grid grid,
+                                        int64_t column, int64_t row)
 {
     struct hrf_tile *tile = *chain_of(cache, grid, column, row);
     while (tile != NULL && (tile->column != column || tile->row != row || tile->has_failed ||
@@ -237,7 +237,7 @@ enum hrf_status hrf_tile_cache_get(struct hrf_tile_cache *cache, struct hrf_tile
     pthread_mutex_lock(&cache->lock);
     enum hrf_status status = HRF_E_AGAIN;
     struct hrf_tile *tile = NULL;
-    while (status == HRF_E_AGAIN && (tile = find(cache, grid, column, row)) != NULL)
+    while (status == HRF_E_AGAIN && (tile = tile_cache_find(cache, grid, column, row)) != NULL)
         status = join_tile(cache, tile, err); /* if the other thread failed, try it here */
     if (tile == NULL) {
         tile = start_tile(cache, grid, column, row, n_bytes);
@@ -293,7 +293,7 @@ void hrf_tile_cache_done(struct hrf_tile_cache *cache, struct hrf_tile_grid grid
             uint32_t *left = expected_on(cache, grid, column, row);
             if (left == NULL || *left == 0 || --*left > 0)
                 continue;
-            struct hrf_tile *tile = find(cache, grid, column, row);
+            struct hrf_tile *tile = tile_cache_find(cache, grid, column, row);
             if (tile != NULL && tile->n_users == 0) {
                 unlink_idle(cache, tile);
                 let_go(cache, tile);

@@ -12,7 +12,7 @@ static const double edge = 200;         /* um: how far a stroke fades out */
 
 enum { BLACK = 45 }; /* darker than any stained nucleus on an overview: dust, edges, black ink */
 
-static int largest(const unsigned char *p)
+static int ink_largest(const unsigned char *p)
 {
     int high = p[0] > p[1] ? p[0] : p[1];
     return p[2] > high ? p[2] : high;
@@ -26,7 +26,7 @@ static int smallest(const unsigned char *p)
 
 static bool is_black(const unsigned char *p)
 {
-    int high = largest(p);
+    int high = ink_largest(p);
     return high < BLACK || (high < 2 * BLACK && high - smallest(p) < 28);
 }
 
@@ -44,7 +44,7 @@ static bool is_ink(const unsigned char *p)
 /* Paler versions of the same hues, and grays. They count only next to ink. */
 static bool is_faint_ink(const unsigned char *p)
 {
-    int r = p[0], g = p[1], b = p[2], high = largest(p);
+    int r = p[0], g = p[1], b = p[2], high = ink_largest(p);
     if (high < 200 && high - smallest(p) < 24)
         return true;
     bool green = g > r + 4 && g > b - 6;

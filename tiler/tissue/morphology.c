@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static int64_t clamp(int64_t i, int64_t n)
+static int64_t morphology_clamp(int64_t i, int64_t n)
 {
     return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
@@ -51,8 +51,8 @@ enum hrf_status hrf_median_3x3(unsigned char *plane, int64_t width, int64_t heig
     unsigned char *low = sorted, *middle = sorted + row, *high = sorted + 2 * row;
     for (int64_t y = 0; y < height; y++) {
         unsigned char *out = plane + y * width;
-        sort_columns(copy + clamp(y - 1, height) * width, copy + y * width,
-                     copy + clamp(y + 1, height) * width, width, low, middle, high);
+        sort_columns(copy + morphology_clamp(y - 1, height) * width, copy + y * width,
+                     copy + morphology_clamp(y + 1, height) * width, width, low, middle, high);
         for (int64_t x = 0; x < width; x++) /* the median of nine, from sorted columns */
             out[x] = median_of_3(max2(max2(low[x], low[x + 1]), low[x + 2]),
                                  median_of_3(middle[x], middle[x + 1], middle[x + 2]),
@@ -66,11 +66,11 @@ static void count_row(const unsigned char *row, int64_t n, int radius, unsigned 
 {
     int count = 0;
     for (int64_t x = -radius; x < radius; x++)
-        count += row[clamp(x, n)] != 0;
+        count += row[morphology_clamp(x, n)] != 0;
     for (int64_t x = 0; x < n; x++) {
-        count += row[clamp(x + radius, n)] != 0;
+        count += row[morphology_clamp(x + radius, n)] != 0;
         counts[x] = (unsigned char)count;
-        count -= row[clamp(x - radius, n)] != 0;
+        count -= row[morphology_clamp(x - radius, n)] != 0;
     }
 }
 
@@ -86,10 +86,10 @@ enum hrf_status hrf_mask_majority(unsigned char *mask, int64_t width, int64_t he
         count_row(mask + y * width, width, radius, counts + y * width);
     for (int64_t y = -radius; y < radius; y++)
         for (int64_t x = 0; x < width; x++)
-            sums[x] += counts[clamp(y, height) * width + x];
+            sums[x] += counts[morphology_clamp(y, height) * width + x];
     for (int64_t y = 0; y < height; y++) {
-        const unsigned char *in = counts + clamp(y + radius, height) * width;
-        const unsigned char *gone = counts + clamp(y - radius, height) * width;
+        const unsigned char *in = counts + morphology_clamp(y + radius, height) * width;
+        const unsigned char *gone = counts + morphology_clamp(y - radius, height) * width;
         for (int64_t x = 0; x < width; x++) {
             int32_t sum = sums[x] + in[x];
             mask[y * width + x] = sum > half ? 255 : 0;

@@ -77,8 +77,8 @@ static enum hrf_status run_group(struct half_kernel *k, const struct hrf_kernel_
     return HRF_OK;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status half_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
 {
     struct half_kernel *k = (struct half_kernel *)base;
     for (int64_t group = 0; group < k->n_groups; group++)
@@ -95,7 +95,7 @@ static enum hrf_status run_cast(struct hrf_kernel *base, const struct hrf_kernel
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void half_destroy(struct hrf_kernel *base)
 {
     struct half_kernel *k = (struct half_kernel *)base;
     hrf_kernel_destroy(k->inner);
@@ -147,8 +147,8 @@ static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_no
 }
 
 /* Makes a graph of the node alone, with run-time values of float32 and n_images images. */
-static enum hrf_status widen(const struct hrf_graph *graph, const struct hrf_node *node,
-                             int64_t n_images, struct hrf_graph **out, struct hrf_error *err)
+static enum hrf_status half_widen(const struct hrf_graph *graph, const struct hrf_node *node,
+                                  int64_t n_images, struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) wide = NULL;
     HRF_TRY(hrf_graph_create(node->name, &wide, err));
@@ -197,7 +197,7 @@ static enum hrf_status compile_inner(struct hrf_backend *backend, const struct h
     HRF_AUTO(hrf_graph) wide = NULL;
     /* 0: whole tensors, whatever their first dimension is. */
     const int64_t n_images = k->n_groups > 1 ? images_at_once(graph, node) : 0;
-    HRF_TRY(widen(graph, node, n_images, &wide, err));
+    HRF_TRY(half_widen(graph, node, n_images, &wide, err));
     HRF_TRY(hrf_kernel_compile(&hrf_cpu_kernels, backend, wide, &wide->nodes[0], &k->inner, err));
     k->base.workspace_bytes += hrf_buffer_aligned(k->inner->workspace_bytes);
     k->base.weight_bytes = k->inner->weight_bytes;
@@ -216,7 +216,7 @@ enum hrf_status hrf_half_compile(const struct hrf_kernel_row *row, struct hrf_ba
 {
     (void)row;
     struct half_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    k->base = (struct hrf_kernel){ .run = half_run, .destroy = half_destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->n_inputs = node->n_inputs;
     k->types = hrf_calloc((size_t)node->n_inputs, sizeof *k->types);

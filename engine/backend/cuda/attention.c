@@ -100,8 +100,8 @@ static struct hrf_k_array head_of(const struct hrf_cuda_kernel *kernel,
 }
 
 /* The kernel's tensors; `call` NULL: how they lie, without where. */
-static struct hrf_k_attention describe(const struct hrf_cuda_kernel *kernel,
-                                       const struct hrf_kernel_call *call)
+static struct hrf_k_attention attention_describe(const struct hrf_cuda_kernel *kernel,
+                                                 const struct hrf_kernel_call *call)
 {
     const struct hrf_spec *spec = kernel->spec;
     struct hrf_k_attention f = attention_of(spec);
@@ -123,7 +123,7 @@ void hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel)
 {
     const struct hrf_spec *spec = kernel->spec;
     struct hrf_backend *backend = kernel->backend;
-    const struct hrf_k_attention f = describe(kernel, NULL);
+    const struct hrf_k_attention f = attention_describe(kernel, NULL);
     if (hrf_spec_has(spec, HRF_ATTENTION_MASK))
         return;
     for (int32_t i = HRF_ATTENTION_Q; i <= HRF_ATTENTION_V; i++)
@@ -140,7 +140,7 @@ void hrf_cuda_plan_attention(struct hrf_cuda_kernel *kernel)
 enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,
                                        const struct hrf_kernel_call *call, struct hrf_error *err)
 {
-    const struct hrf_k_attention f = describe(kernel, call);
+    const struct hrf_k_attention f = attention_describe(kernel, call);
     const enum hrf_status status = hrf_cudnn_attention_run(
         kernel->attention, kernel->backend->cudnn, &f, call->workspace, err);
     return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "node '%s'", kernel->spec->name);
@@ -149,7 +149,7 @@ enum hrf_status hrf_cuda_run_attention(const struct hrf_cuda_kernel *kernel,
 cudaError_t hrf_cuda_launch_attention(const struct hrf_cuda_kernel *kernel,
                                       const struct hrf_kernel_call *call)
 {
-    const struct hrf_k_attention f = describe(kernel, call);
+    const struct hrf_k_attention f = attention_describe(kernel, call);
     return hrf_k_attend(&f, kernel->backend->device->stream);
 }
 
@@ -163,6 +163,6 @@ enum hrf_status hrf_cuda_prepare_byte_attention(struct hrf_cuda_kernel *kernel,
 cudaError_t hrf_cuda_launch_byte_attention(const struct hrf_cuda_kernel *kernel,
                                            const struct hrf_kernel_call *call)
 {
-    const struct hrf_k_attention f = describe(kernel, call);
+    const struct hrf_k_attention f = attention_describe(kernel, call);
     return hrf_k_attend_bytes(&f, kernel->tables[0], kernel->backend->device->stream);
 }

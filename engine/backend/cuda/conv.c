@@ -43,8 +43,9 @@ static void *at(const struct hrf_kernel_call *call, size_t offset)
     return (char *)call->workspace + offset;
 }
 
-static cudaError_t widen(const struct conv_kernel *k, const struct hrf_operand *operand,
-                         const void *from, void *to, int64_t pixels, int64_t channels, int64_t wide)
+static cudaError_t conv_widen(const struct conv_kernel *k, const struct hrf_operand *operand,
+                              const void *from, void *to, int64_t pixels, int64_t channels,
+                              int64_t wide)
 {
     return hrf_k_widen(hrf_cuda_array(operand, to), hrf_cuda_array(operand, from), pixels, channels,
                        wide, k->backend->device->stream);
@@ -84,7 +85,7 @@ struct arguments {
     int32_t n;
 };
 
-static void add(struct arguments *a, int64_t id, const void *pointer)
+static void conv_add(struct arguments *a, int64_t id, const void *pointer)
 {
     a->ids[a->n] = id;
     memcpy(&a->pointers[a->n], &pointer, sizeof pointer); /* cuDNN takes inputs as outputs */
@@ -94,11 +95,11 @@ static void add(struct arguments *a, int64_t id, const void *pointer)
 static void add_second(struct arguments *a, const struct conv_kernel *k,
                        const struct hrf_cuda_kernel *norm, const void *output)
 {
-    add(a, HRF_CUDNN_SECOND, output);
-    add(a, HRF_CUDNN_POST_SCALE, norm->tables[0]);
-    add(a, HRF_CUDNN_POST_SHIFT, norm->tables[1]);
+    conv_add(a, HRF_CUDNN_SECOND, output);
+    conv_add(a, HRF_CUDNN_POST_SCALE, norm->tables[0]);
+    conv_add(a, HRF_CUDNN_POST_SHIFT, norm->tables[1]);
     if (k->rounder != NULL)
-        add(a, HRF_CUDNN_ROUNDER, k->rounder);
+        conv_add(a, HRF_CUDNN_ROUNDER, k->rounder);
 }
 
 /* `norm` NULL: by itself; else with that kernel's output as its second one. */
@@ -117,34 +118,34 @@ static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_k
     if (k->rounds_rows) {
         HRF_TRY_CUDA(round_rows(k, call), "rounding rows");
         x = at(call, 0);
-        add(&a, HRF_CUDNN_ROW_SCALE, at(call, k->row_scales_at));
+        conv_add(&a, HRF_CUDNN_ROW_SCALE, at(call, k->row_scales_at));
     } else if (k->widens_x) {
-        HRF_TRY_CUDA(widen(k, &spec->inputs[HRF_CONV_X], x, at(call, 0), k->n_in_pixels,
-                           k->in_channels, conv->x[1]),
+        HRF_TRY_CUDA(conv_widen(k, &spec->inputs[HRF_CONV_X], x, at(call, 0), k->n_in_pixels,
+                                k->in_channels, conv->x[1]),
                      what);
         x = at(call, 0);
     }
     if (k->widens_y && residual != NULL) {
-        HRF_TRY_CUDA(widen(k, &spec->inputs[HRF_CONV_RESIDUAL], residual,
-                           at(call, k->wide_residual_at), k->n_out_pixels, k->out_channels,
-                           conv->y[1]),
+        HRF_TRY_CUDA(conv_widen(k, &spec->inputs[HRF_CONV_RESIDUAL], residual,
+                                at(call, k->wide_residual_at), k->n_out_pixels, k->out_channels,
+                                conv->y[1]),
                      what);
         residual = at(call, k->wide_residual_at);
     }
-    add(&a, HRF_CUDNN_X, x);
-    add(&a, HRF_CUDNN_W, k->weights);
-    add(&a, HRF_CUDNN_Y, y);
+    conv_add(&a, HRF_CUDNN_X, x);
+    conv_add(&a, HRF_CUDNN_W, k->weights);
+    conv_add(&a, HRF_CUDNN_Y, y);
     if (k->scale != NULL)
-        add(&a, HRF_CUDNN_SCALE, k->scale);
+        conv_add(&a, HRF_CUDNN_SCALE, k->scale);
     if (conv->has_bias)
-        add(&a, HRF_CUDNN_BIAS, k->bias);
+        conv_add(&a, HRF_CUDNN_BIAS, k->bias);
     if (residual != NULL)
-        add(&a, HRF_CUDNN_RESIDUAL, residual);
+        conv_add(&a, HRF_CUDNN_RESIDUAL, residual);
     if (k->residual_scale != NULL)
-        add(&a, HRF_CUDNN_RESIDUAL_SCALE, k->residual_scale);
+        conv_add(&a, HRF_CUDNN_RESIDUAL_SCALE, k->residual_scale);
     if (conv->has_prologue) {
-        add(&a, HRF_CUDNN_PRE_SCALE, k->factors);
-        add(&a, HRF_CUDNN_PRE_SHIFT, k->shifts);
+        conv_add(&a, HRF_CUDNN_PRE_SCALE, k->factors);
+        conv_add(&a, HRF_CUDNN_PRE_SHIFT, k->shifts);
     }
     if (norm != NULL)
         add_second(&a, k, norm, second);
@@ -209,8 +210,8 @@ static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_ker
     return HRF_OK;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status conv_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
 {
     const struct conv_kernel *k = (const struct conv_kernel *)base;
     enum hrf_status status = k->planned.plan != NULL ? run_cudnn(k, call, NULL, NULL, err)
@@ -223,7 +224,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 bool hrf_cuda_conv_rows(const struct hrf_kernel *kernel, struct hrf_cuda_rows *out)
 {
     const struct conv_kernel *k = (const struct conv_kernel *)kernel;
-    if (kernel->run != run || !k->rounds_rows)
+    if (kernel->run != conv_run || !k->rounds_rows)
         return false;
     *out = (struct hrf_cuda_rows){ .n_rows = k->n_in_pixels,
                                    .depth = k->in_channels,
@@ -242,7 +243,7 @@ enum hrf_status hrf_cuda_conv_run_rounded(struct hrf_kernel *kernel,
     for (int32_t i = 0; i < k->spec->n_inputs; i++)
         inputs[i] = i != HRF_CONV_X ? call->inputs[i] : NULL;
     rounded.inputs = inputs;
-    return run(kernel, &rounded, err);
+    return conv_run(kernel, &rounded, err);
 }
 
 static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *next,
@@ -265,7 +266,7 @@ static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kerne
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void conv_destroy(struct hrf_kernel *base)
 {
     struct conv_kernel *k = (struct conv_kernel *)base;
     hrf_cuda_release(k->weights);
@@ -561,8 +562,8 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
             : hrf_node_has_prologue(node))
         return hrf_cuda_strips_compile(backend, graph, node, out, err);
     struct conv_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){ .run = run,
-                                   .destroy = destroy,
+    k->base = (struct hrf_kernel){ .run = conv_run,
+                                   .destroy = conv_destroy,
                                    .can_fuse = can_fuse,
                                    .run_fused = run_fused,
                                    .implementation = "own" };

@@ -29,7 +29,8 @@ struct strips_kernel {
 
 /* ---- running ---- */
 
-static cudaError_t copy(const struct strips_kernel *k, void *to, const void *from, size_t n_bytes)
+static cudaError_t conv_strips_copy(const struct strips_kernel *k, void *to, const void *from,
+                                    size_t n_bytes)
 {
     return cudaMemcpyAsync(to, from, n_bytes, cudaMemcpyDeviceToDevice, k->backend->device->stream);
 }
@@ -46,15 +47,15 @@ static cudaError_t fill_rows(const struct strips_kernel *k, const char *x, int64
 {
     const struct hrf_operand pixels = { .dtype = k->type };
     if (k->factors == NULL)
-        return copy(k, to, x, (size_t)n * k->row_bytes);
+        return conv_strips_copy(k, to, x, (size_t)n * k->row_bytes);
     return hrf_k_affine(hrf_cuda_array(&pixels, to), hrf_cuda_array(&pixels, x), k->factors,
                         k->shifts, n * k->at.columns, k->at.channels, 1, &k->activation,
                         k->backend->device->stream);
 }
 
 /* Rows [begin, begin + n) of an image of `rows` at x; those outside of it are zeros. */
-static cudaError_t fill(const struct strips_kernel *k, const char *x, int64_t rows, int64_t begin,
-                        int64_t n, char *to)
+static cudaError_t conv_strips_fill(const struct strips_kernel *k, const char *x, int64_t rows,
+                                    int64_t begin, int64_t n, char *to)
 {
     const int64_t first = begin > 0 ? begin : 0;
     const int64_t end = begin + n < rows ? begin + n : rows;
@@ -80,7 +81,7 @@ static cudaError_t find_strip(const struct strips_kernel *k, const struct hrf_ke
     const bool is_inside = begin >= 0 && begin + n <= rows;
     *out = call->workspace;
     if (k->factors != NULL || !is_inside || k->row_bytes % ALIGNMENT != 0)
-        return fill(k, x, rows, begin, n, call->workspace);
+        return conv_strips_fill(k, x, rows, begin, n, call->workspace);
     *out = x + (size_t)begin * k->row_bytes;
     return cudaSuccess;
 }
@@ -98,7 +99,7 @@ static cudaError_t find_residual(const struct strips_kernel *k, const struct hrf
         return cudaSuccess;
     const void *from = *out;
     *out = aside;
-    return copy(k, aside, from, (size_t)k->at.size * k->residual_unit);
+    return conv_strips_copy(k, aside, from, (size_t)k->at.size * k->residual_unit);
 }
 
 /* Units [first, first + size) of `image`, of which those before `fresh` are done. */
@@ -118,14 +119,14 @@ static enum hrf_status run_strip(const struct strips_kernel *k, const struct hrf
     if (!is_aside)
         return HRF_OK;
     const size_t done = (size_t)(fresh - first) * k->out_unit;
-    HRF_TRY_CUDA(
-        copy(k, out + done, work + k->output_at + done, (size_t)k->at.size * k->out_unit - done),
-        "a strip's result");
+    HRF_TRY_CUDA(conv_strips_copy(k, out + done, work + k->output_at + done,
+                                  (size_t)k->at.size * k->out_unit - done),
+                 "a strip's result");
     return HRF_OK;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status conv_strips_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                       struct hrf_error *err)
 {
     const struct strips_kernel *k = (const struct strips_kernel *)base;
     enum hrf_status status = HRF_OK;
@@ -137,7 +138,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "node '%s'", k->name);
 }
 
-static void destroy(struct hrf_kernel *base)
+static void conv_strips_destroy(struct hrf_kernel *base)
 {
     struct strips_kernel *k = (struct strips_kernel *)base;
     hrf_kernel_destroy(k->inner);
@@ -203,7 +204,7 @@ enum hrf_status hrf_cuda_strips_compile(struct hrf_backend *backend, const struc
 {
     HRF_AUTO(hrf_graph) strip = NULL;
     struct strips_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    k->base = (struct hrf_kernel){ .run = conv_strips_run, .destroy = conv_strips_destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->backend = backend;
     k->type = graph->values[node->inputs[HRF_CONV_X]].dtype;

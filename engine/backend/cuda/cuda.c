@@ -73,8 +73,8 @@ static enum hrf_status run_product(const struct hrf_cuda_kernel *kernel,
     return HRF_OK;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status cuda_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
 {
     const struct hrf_cuda_kernel *kernel = (const struct hrf_cuda_kernel *)base;
     if (kernel->product != NULL)
@@ -92,7 +92,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 const struct hrf_cuda_kernel *hrf_cuda_as_batch_norm(const struct hrf_kernel *kernel)
 {
     const struct hrf_cuda_kernel *k = (const struct hrf_cuda_kernel *)kernel;
-    return kernel->run == run && k->spec->op == HRF_OP_BATCH_NORM ? k : NULL;
+    return kernel->run == cuda_run && k->spec->op == HRF_OP_BATCH_NORM ? k : NULL;
 }
 
 static void destroy_kernel(struct hrf_kernel *base)
@@ -175,14 +175,14 @@ static enum hrf_status compile_conv(const struct hrf_kernel_row *row, struct hrf
     return hrf_cuda_conv_compile(backend, graph, node, out, err);
 }
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *node,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status cuda_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                    const struct hrf_graph *graph, const struct hrf_node *node,
+                                    struct hrf_kernel **out, struct hrf_error *err)
 {
     (void)row;
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
     struct hrf_cuda_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy_kernel };
+    kernel->base = (struct hrf_kernel){ .run = cuda_run, .destroy = destroy_kernel };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->backend = backend;
     kernel->launch = find_launch(node->op);
@@ -275,13 +275,13 @@ static const struct hrf_kernel_row *const rows[] = {
          .misfit = conv_misfit,
          .takes_norm = takes_norm,
          .compile = compile_conv },
-    ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_GEMM), .misfit = gemm_misfit, .compile = compile },
-    ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_PAD), .misfit = pad_misfit, .compile = compile },
+    ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_GEMM), .misfit = gemm_misfit, .compile = cuda_compile },
+    ROW{ .name = "cuda", HRF_ROW_OPS(HRF_OP_PAD), .misfit = pad_misfit, .compile = cuda_compile },
     ROW{ .name = "cuda",
          HRF_ROW_OPS(HRF_OP_BYTE_ATTENTION),
          .misfit = byte_attention_misfit,
-         .compile = compile },
-    ROW{ .name = "cuda", .is_op = has_launch, .compile = compile },
+         .compile = cuda_compile },
+    ROW{ .name = "cuda", .is_op = has_launch, .compile = cuda_compile },
     NULL,
 };
 
@@ -293,7 +293,7 @@ static const struct hrf_kernel_table kernels = {
 
 /* ---- the back end ---- */
 
-static void destroy(struct hrf_backend *backend)
+static void cuda_destroy(struct hrf_backend *backend)
 {
     if (backend == NULL)
         return;
@@ -376,7 +376,7 @@ static void identity_of(const struct hrf_cuda_device *d, struct hrf_device_ident
     snprintf(out->address, sizeof out->address, "%s", d->address);
 }
 
-static void describe(struct hrf_backend *backend)
+static void cuda_describe(struct hrf_backend *backend)
 {
     struct hrf_device_identity identity;
     identity_of(backend->device, &identity);
@@ -410,8 +410,8 @@ static int32_t planning_threads(const struct hrf_binding *binding)
     return n > 2 ? n : 2; /* with one, nothing is read or built ahead */
 }
 
-static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
-                              struct hrf_error *err)
+static enum hrf_status cuda_create(const struct hrf_backend_config *config,
+                                   struct hrf_backend **out, struct hrf_error *err)
 {
     struct hrf_backend *backend = hrf_calloc(1, sizeof *backend);
     backend->allow_tf32 = config->allow_tf32;
@@ -422,13 +422,13 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     if (status == HRF_OK)
         status = start_cudnn(backend, err);
     if (status == HRF_OK)
-        describe(backend);
+        cuda_describe(backend);
     if (status == HRF_OK)
         backend->n_planning_threads = planning_threads(&backend->device->binding);
     if (status == HRF_OK && config->device_index < 0)
         bind_rank(backend);
     if (status != HRF_OK) {
-        destroy(backend);
+        cuda_destroy(backend);
         return status;
     }
     *out = backend;
@@ -437,10 +437,11 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
 
 static void enter(struct hrf_backend *backend)
 {
-    (void)cudaSetDevice(backend->device->index); /* compile() and the queue tell what is wrong */
+    (void)cudaSetDevice(
+        backend->device->index); /* cuda_compile() and the queue tell what is wrong */
 }
 
-static enum hrf_status identify(struct hrf_device_identity *out, struct hrf_error *err)
+static enum hrf_status cuda_identify(struct hrf_device_identity *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_cuda_device) device = NULL;
     HRF_TRY(hrf_cuda_device_open(-1, &device, err));
@@ -455,9 +456,9 @@ const struct hrf_backend_ops hrf_backend_cuda = {
     .has_tf32 = true,
     .token_type = HRF_B16,
     .kernels = &kernels,
-    .identify = identify,
-    .create = create,
-    .destroy = destroy,
+    .identify = cuda_identify,
+    .create = cuda_create,
+    .destroy = cuda_destroy,
     .prepare = hrf_cuda_prepare_convs,
     .enter = enter,
 };

@@ -45,7 +45,7 @@ static enum hrf_status explain_start(cudaError_t status, int driver, int runtime
     return hrf_cuda_error(err, status, "looking for a GPU");
 }
 
-static enum hrf_status describe(struct hrf_cuda_device *device, struct hrf_error *err)
+static enum hrf_status cuda_device_describe(struct hrf_cuda_device *device, struct hrf_error *err)
 {
     struct cudaDeviceProp properties;
     HRF_TRY_CUDA(cudaGetDeviceProperties(&properties, device->index), "asking the GPU what it is");
@@ -73,7 +73,7 @@ enum hrf_status hrf_cuda_device_open(int index, struct hrf_cuda_device **out, st
         return explain_start(status, device->driver, device->runtime, err);
     device->binding = hrf_binding_read(getenv, n_devices);
     device->index = index < 0 ? hrf_binding_device(&device->binding) : index % n_devices;
-    HRF_TRY(describe(device, err));
+    HRF_TRY(cuda_device_describe(device, err));
     HRF_TRY_CUDA(cudaSetDevice(device->index), "starting the GPU");
     HRF_TRY_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking),
                  "starting the GPU");

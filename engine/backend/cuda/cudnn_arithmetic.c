@@ -32,7 +32,7 @@ float hrf_arithmetic_short_factor(float factor)
     return ldexpf(rintf(fraction * 0x1p16f), exponent - 16);
 }
 
-static float activate(const struct hrf_cudnn_activation *a, float x)
+static float cudnn_arithmetic_activate(const struct hrf_cudnn_activation *a, float x)
 {
     switch (a->kind) {
     case HRF_ACT_RELU:
@@ -65,7 +65,7 @@ float hrf_arithmetic_result(const struct hrf_cudnn_conv *conv, const struct hrf_
     float y = multiply_add(scaled_sum(t), last_scale(t), t->bias, joins_scale);
     if (t->residual_scale != 0)
         y = multiply_add(t->residual, t->residual_scale, y, joins_residual);
-    y = activate(&conv->activation, y);
+    y = cudnn_arithmetic_activate(&conv->activation, y);
     return conv->out_type == HRF_S8 ? fminf(fmaxf(nearbyintf(y), -128), 127)
                                     : hrf_round_to(conv->out_type, y);
 }

@@ -77,9 +77,10 @@ static cudnnBackendDescriptor_t add_view(struct hrf_cudnn_graph *g, const struct
     return hrf_cudnn_view(g, id, key->type == HRF_K_F16 ? HRF_F16 : HRF_B16, dims, strides);
 }
 
-static enum hrf_status build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
-                             const struct key *key, struct hrf_cudnn_plan *plan,
-                             struct hrf_error *err)
+static enum hrf_status cudnn_attention_build(cudnnHandle_t cudnn,
+                                             const struct hrf_cudnn_device *properties,
+                                             const struct key *key, struct hrf_cudnn_plan *plan,
+                                             struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_cudnn_graph) g = { .graph = NULL };
     HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
@@ -149,9 +150,10 @@ static enum hrf_status run_both(const struct hrf_cuda_device *device, cudnnHandl
     return HRF_OK;
 }
 
-static enum hrf_status compare(const struct hrf_cuda_device *device, const struct item *item,
-                               const struct hrf_k_attention *f, void *const results[2],
-                               struct hrf_error *err)
+static enum hrf_status cudnn_attention_compare(const struct hrf_cuda_device *device,
+                                               const struct item *item,
+                                               const struct hrf_k_attention *f,
+                                               void *const results[2], struct hrf_error *err)
 {
     enum { MOST = 1 << 20 }; /* results are averages below 1: of as many, from the first on */
     const enum hrf_dtype type = item->key.type == HRF_K_F16 ? HRF_F16 : HRF_B16;
@@ -186,7 +188,7 @@ static enum hrf_status try_plan(const struct hrf_cuda_device *device, cudnnHandl
     HRF_TRY(hrf_cuda_allocate(device, n_bytes, &memory, err));
     enum hrf_status status = run_both(device, cudnn, item, *f, memory, results, err);
     if (status == HRF_OK)
-        status = compare(device, item, f, results, err);
+        status = cudnn_attention_compare(device, item, f, results, err);
     (void)cudaStreamSynchronize(device->stream);
     hrf_cuda_release(memory);
     return status;
@@ -214,7 +216,7 @@ void hrf_cudnn_attention_plan(struct hrf_attention_plans **plans,
     item->key = key;
     item->next = (*plans)->first;
     (*plans)->first = item;
-    enum hrf_status status = build(cudnn, properties, &key, &item->plan, &why);
+    enum hrf_status status = cudnn_attention_build(cudnn, properties, &key, &item->plan, &why);
     if (status == HRF_OK)
         status = try_plan(device, cudnn, item, f, &why);
     item->is_good = status == HRF_OK;

@@ -51,7 +51,7 @@ static uint64_t setting_of(cudnnBackendDescriptor_t config)
     return hash;
 }
 
-static enum hrf_status describe(struct hrf_cudnn_engine *item, struct hrf_error *err)
+static enum hrf_status cudnn_engines_describe(struct hrf_cudnn_engine *item, struct hrf_error *err)
 {
     static const char what[] = "an engine";
     int64_t n = 0;
@@ -115,12 +115,12 @@ static bool has(const struct hrf_cudnn_engines *engines, const struct hrf_cudnn_
 }
 
 /* Takes the configurations over that are new. */
-static enum hrf_status take(cudnnBackendDescriptor_t *configs, int64_t n,
-                            struct hrf_cudnn_engines *out, struct hrf_error *err)
+static enum hrf_status cudnn_engines_take(cudnnBackendDescriptor_t *configs, int64_t n,
+                                          struct hrf_cudnn_engines *out, struct hrf_error *err)
 {
     for (int64_t i = 0; i < n && out->n_items < HRF_CUDNN_MAX_ENGINES; i++) {
         struct hrf_cudnn_engine item = { .config = configs[i] };
-        HRF_TRY(describe(&item, err));
+        HRF_TRY(cudnn_engines_describe(&item, err));
         if (has(out, &item))
             continue;
         configs[i] = NULL;
@@ -153,7 +153,7 @@ enum hrf_status hrf_cudnn_engines_add(const struct hrf_cudnn_graph *g,
                                    configs, MOST_LISTED, &n, err);
     cudnnBackendDestroyDescriptor(heuristic);
     if (status == HRF_OK)
-        status = take(configs, n < MOST_LISTED ? n : MOST_LISTED, engines, err);
+        status = cudnn_engines_take(configs, n < MOST_LISTED ? n : MOST_LISTED, engines, err);
     forget(configs, MOST_LISTED);
     return status;
 }

@@ -109,14 +109,14 @@ enum hrf_status hrf_cudnn_device_json(const struct hrf_cudnn_device *device, cha
 
 /* ---- the builder ---- */
 
-static void fail(struct hrf_cudnn_graph *g, cudnnStatus_t status, const char *what)
+static void cudnn_graph_fail(struct hrf_cudnn_graph *g, cudnnStatus_t status, const char *what)
 {
     if (g->first.status == HRF_OK)
         (void)hrf_cudnn_error(&g->first, status, what);
 }
 
-static cudnnBackendDescriptor_t make(struct hrf_cudnn_graph *g, cudnnBackendDescriptorType_t type,
-                                     const char *what)
+static cudnnBackendDescriptor_t
+cudnn_graph_make(struct hrf_cudnn_graph *g, cudnnBackendDescriptorType_t type, const char *what)
 {
     cudnnBackendDescriptor_t descriptor = NULL;
     if (g->first.status != HRF_OK)
@@ -128,7 +128,7 @@ static cudnnBackendDescriptor_t make(struct hrf_cudnn_graph *g, cudnnBackendDesc
     }
     cudnnStatus_t status = cudnnBackendCreateDescriptor(type, &descriptor);
     if (status != CUDNN_STATUS_SUCCESS) {
-        fail(g, status, what);
+        cudnn_graph_fail(g, status, what);
         return NULL;
     }
     g->owned[g->n_owned++] = descriptor;
@@ -143,7 +143,7 @@ static void set(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t descriptor,
         return;
     cudnnStatus_t status = cudnnBackendSetAttribute(descriptor, name, type, n, value);
     if (status != CUDNN_STATUS_SUCCESS)
-        fail(g, status, what);
+        cudnn_graph_fail(g, status, what);
 }
 
 static cudnnBackendDescriptor_t finish(struct hrf_cudnn_graph *g,
@@ -153,7 +153,7 @@ static cudnnBackendDescriptor_t finish(struct hrf_cudnn_graph *g,
         return NULL;
     cudnnStatus_t status = cudnnBackendFinalize(descriptor);
     if (status != CUDNN_STATUS_SUCCESS) {
-        fail(g, status, what);
+        cudnn_graph_fail(g, status, what);
         return NULL;
     }
     return descriptor;
@@ -173,7 +173,7 @@ static cudnnBackendDescriptor_t add_tensor(struct hrf_cudnn_graph *g, int64_t id
         return NULL;
     if (is_virtual)
         id = FIRST_VIRTUAL + g->next_virtual++;
-    cudnnBackendDescriptor_t t = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
+    cudnnBackendDescriptor_t t = cudnn_graph_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
     set(g, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims, what);
     set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides, what);
@@ -228,7 +228,7 @@ void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_win
     cudnnDataType_t type;
     if (g->first.status != HRF_OK || cudnn_type(accumulate, &type, &g->first) != HRF_OK)
         return;
-    cudnnBackendDescriptor_t c = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
+    cudnnBackendDescriptor_t c = cudnn_graph_make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n_axes, what);
@@ -237,8 +237,8 @@ void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_win
     set(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_begin, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_end, what);
     c = finish(g, c, what);
-    cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                                      what);
+    cudnnBackendDescriptor_t o = cudnn_graph_make(
+        g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, what);
     set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
         &c, what);
     set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x,
@@ -258,7 +258,7 @@ void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise
 {
     static const char what[] = "a pointwise operation";
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
+    cudnnBackendDescriptor_t p = cudnn_graph_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
     set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &pointwise->mode, what);
     set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     /* A plain ReLU says no more than that: engines differ in which clips they know. */
@@ -272,7 +272,8 @@ void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise
         set(g, p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1,
             &pointwise->slope, what);
     p = finish(g, p, what);
-    cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
+    cudnnBackendDescriptor_t o = cudnn_graph_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                                                  what);
     set(g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p,
         what);
     set(g, o, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x, what);
@@ -296,7 +297,8 @@ void hrf_cudnn_attend(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t q,
                      { CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, v },
                      { CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, scale },
                      { CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, y } };
-    cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR, what);
+    cudnnBackendDescriptor_t o = cudnn_graph_make(g, CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
+                                                  what);
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
         set(g, o, operands[i].name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operands[i].tensor, what);
     add_operation(g, o, what);
@@ -310,7 +312,8 @@ void hrf_cudnn_attend(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t q,
 enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g, struct hrf_error *err)
 {
     static const char what[] = "an operation graph";
-    cudnnBackendDescriptor_t graph = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, what);
+    cudnnBackendDescriptor_t graph = cudnn_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+                                                      what);
     set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_operations,
         g->operations, what);
     g->graph = finish(g, graph, what);

@@ -29,9 +29,9 @@ static enum hrf_status set_place(cudnnHandle_t handle, const struct hrf_cudnn_de
     return HRF_OK;
 }
 
-static enum hrf_status build(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
-                             const struct hrf_cudnn_engine *engine, struct hrf_cudnn_plan *plan,
-                             struct hrf_error *err)
+static enum hrf_status cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                                        const struct hrf_cudnn_engine *engine,
+                                        struct hrf_cudnn_plan *plan, struct hrf_error *err)
 {
     static const char what[] = "building a plan";
     HRF_TRY_CUDNN(
@@ -51,7 +51,7 @@ enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudn
                                      struct hrf_error *err)
 {
     struct hrf_cudnn_plan plan = { .engine = engine->index };
-    enum hrf_status status = build(handle, device, engine, &plan, err);
+    enum hrf_status status = cudnn_plan_build(handle, device, engine, &plan, err);
     if (status != HRF_OK) {
         hrf_cudnn_plan_release(&plan);
         return status;
@@ -62,8 +62,9 @@ enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudn
     return HRF_OK;
 }
 
-static enum hrf_status parse(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
-                             const char *json, struct hrf_cudnn_plan *plan, struct hrf_error *err)
+static enum hrf_status cudnn_plan_parse(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                                        const char *json, struct hrf_cudnn_plan *plan,
+                                        struct hrf_error *err)
 {
     static const char what[] = "a stored plan";
     HRF_TRY_CUDNN(
@@ -83,7 +84,7 @@ enum hrf_status hrf_cudnn_plan_parse(cudnnHandle_t handle, const struct hrf_cudn
                                      struct hrf_error *err)
 {
     struct hrf_cudnn_plan plan = { .engine = -1 };
-    enum hrf_status status = parse(handle, device, json, &plan, err);
+    enum hrf_status status = cudnn_plan_parse(handle, device, json, &plan, err);
     if (status != HRF_OK)
         hrf_cudnn_plan_release(&plan);
     else

@@ -60,7 +60,8 @@ static int64_t n_pixels(const struct hrf_cudnn_conv *c)
     return c->y[0] * c->y[2] * c->y[3];
 }
 
-static int32_t add(struct hrf_cudnn_trial *t, int64_t id, int64_t n, enum hrf_dtype type)
+static int32_t cudnn_trial_add(struct hrf_cudnn_trial *t, int64_t id, int64_t n,
+                               enum hrf_dtype type)
 {
     t->ids[t->n] = id;
     t->pointers[t->n] = t->memory != NULL ? (char *)t->memory + t->n_bytes : NULL;
@@ -74,30 +75,30 @@ static void lay_out(struct hrf_cudnn_trial *t)
     t->n = 0;
     t->n_bytes = 0;
     t->residual = t->second = -1;
-    (void)add(t, HRF_CUDNN_X, elements(c->x), c->type);
-    (void)add(t, HRF_CUDNN_W, elements(c->w), c->type);
-    t->y = add(t, HRF_CUDNN_Y, elements(c->y), c->out_type);
+    (void)cudnn_trial_add(t, HRF_CUDNN_X, elements(c->x), c->type);
+    (void)cudnn_trial_add(t, HRF_CUDNN_W, elements(c->w), c->type);
+    t->y = cudnn_trial_add(t, HRF_CUDNN_Y, elements(c->y), c->out_type);
     if (c->type == HRF_S8)
-        (void)add(t, HRF_CUDNN_SCALE, c->y[1], HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_SCALE, c->y[1], HRF_F32);
     if (c->has_bias)
-        (void)add(t, HRF_CUDNN_BIAS, c->y[1], HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_BIAS, c->y[1], HRF_F32);
     if (c->has_residual)
-        t->residual = add(t, HRF_CUDNN_RESIDUAL, elements(c->y), c->residual_type);
+        t->residual = cudnn_trial_add(t, HRF_CUDNN_RESIDUAL, elements(c->y), c->residual_type);
     if (c->has_residual && c->type == HRF_S8 && !c->has_row_scales)
-        (void)add(t, HRF_CUDNN_RESIDUAL_SCALE, 1, HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_RESIDUAL_SCALE, 1, HRF_F32);
     if (c->has_row_scales)
-        (void)add(t, HRF_CUDNN_ROW_SCALE, n_pixels(c), HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_ROW_SCALE, n_pixels(c), HRF_F32);
     if (c->has_prologue) {
-        (void)add(t, HRF_CUDNN_PRE_SCALE, c->x[1], HRF_F32);
-        (void)add(t, HRF_CUDNN_PRE_SHIFT, c->x[1], HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_PRE_SCALE, c->x[1], HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_PRE_SHIFT, c->x[1], HRF_F32);
     }
     if (c->has_second) {
-        t->second = add(t, HRF_CUDNN_SECOND, elements(c->y), c->out_type);
-        t->post_scale = add(t, HRF_CUDNN_POST_SCALE, c->y[1], HRF_F32);
-        (void)add(t, HRF_CUDNN_POST_SHIFT, c->y[1], HRF_F32);
+        t->second = cudnn_trial_add(t, HRF_CUDNN_SECOND, elements(c->y), c->out_type);
+        t->post_scale = cudnn_trial_add(t, HRF_CUDNN_POST_SCALE, c->y[1], HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_POST_SHIFT, c->y[1], HRF_F32);
     }
     if (c->has_second && c->type == HRF_S8)
-        (void)add(t, HRF_CUDNN_ROUNDER, 1, HRF_F32);
+        (void)cudnn_trial_add(t, HRF_CUDNN_ROUNDER, 1, HRF_F32);
     t->expected = t->memory != NULL ? (char *)t->memory + t->n_bytes : NULL;
     if (c->has_second)
         t->n_bytes += hrf_cuda_aligned((size_t)elements(c->y) * hrf_dtype_size(c->out_type));
@@ -146,7 +147,7 @@ static enum hrf_status fill_table(const struct hrf_cudnn_trial *t, int32_t k)
     return hrf_cuda_write(t->device, row, (size_t)n * sizeof *row, t->pointers[k], NULL);
 }
 
-static bool fill(const struct hrf_cudnn_trial *t)
+static bool cudnn_trial_fill(const struct hrf_cudnn_trial *t)
 {
     bool is_done = fill_residual(t) == cudaSuccess;
     for (int32_t k = 0; k < t->n && is_done; k++) {
@@ -192,7 +193,7 @@ enum hrf_status hrf_cudnn_trial_run(const struct hrf_cudnn_trial *trial,
 
 /* ---- what is right ---- */
 
-static double activate(const struct hrf_cudnn_activation *a, double x)
+static double cudnn_trial_activate(const struct hrf_cudnn_activation *a, double x)
 {
     switch (a->kind) {
     case HRF_ACT_RELU:
@@ -217,8 +218,8 @@ static double input_at(const struct hrf_cudnn_conv *c, int64_t pixel, int64_t ch
     const double x = number_at(c->type, HRF_CUDNN_X, pixel * c->x[1] + channel);
     if (!c->has_prologue)
         return x;
-    return activate(&c->before, x * (double)table_at(c, HRF_CUDNN_PRE_SCALE, channel) +
-                                    (double)table_at(c, HRF_CUDNN_PRE_SHIFT, channel));
+    return cudnn_trial_activate(&c->before, x * (double)table_at(c, HRF_CUDNN_PRE_SCALE, channel) +
+                                                (double)table_at(c, HRF_CUDNN_PRE_SHIFT, channel));
 }
 
 /* The sum of channel k at a pixel of y; *magnitude gets the sum of the terms' sizes. */
@@ -293,7 +294,7 @@ static bool is_right(const struct hrf_cudnn_trial *trial, int i, int j, double y
                                           pixel * c->y[1] + k);
         t += residual * (double)residual_scale_of(c);
     }
-    t = activate(&c->activation, t);
+    t = cudnn_trial_activate(&c->activation, t);
     if (c->out_type == HRF_S8)
         return fabs(y - fmin(fmax(t, -128), 127)) <= 0.51;
     /* A bit of the result's type, and of the sum float32's of some thousand terms; a function of it
@@ -351,7 +352,7 @@ bool hrf_cudnn_trial_init(const struct hrf_cuda_device *device, const struct hrf
     compute_sums(out);
     if (conv->type == HRF_S8)
         choose_biases(out);
-    return fill(out);
+    return cudnn_trial_fill(out);
 }
 
 /* ---- comparing ---- */
@@ -372,8 +373,8 @@ static enum hrf_status read_pixel(const struct hrf_cudnn_trial *t, const void *y
     return HRF_OK;
 }
 
-static enum hrf_status compare(const struct hrf_cudnn_trial *t, const void *y, const char *where,
-                               struct hrf_error *err)
+static enum hrf_status cudnn_trial_compare(const struct hrf_cudnn_trial *t, const void *y,
+                                           const char *where, struct hrf_error *err)
 {
     const struct hrf_cudnn_conv *c = t->conv;
     HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)c->y[1], sizeof *row);
@@ -488,14 +489,14 @@ enum hrf_status hrf_cudnn_trial_check(const struct hrf_cudnn_trial *trial,
     HRF_TRY(poison(trial, trial->y, err));
     HRF_TRY(poison(trial, trial->second, err));
     HRF_TRY(run_at(trial, plan, cudnn, y, err));
-    HRF_TRY(compare(trial, y, "", err));
+    HRF_TRY(cudnn_trial_compare(trial, y, "", err));
     HRF_TRY(check_second(trial, y, "", err));
     if (trial->residual < 0 || c->residual_type != c->out_type)
         return HRF_OK;
     void *residual = trial->pointers[trial->residual];
     HRF_TRY(poison(trial, trial->second, err));
     HRF_TRY(run_at(trial, plan, cudnn, residual, err));
-    enum hrf_status status = compare(trial, residual, " in the residual's place", err);
+    enum hrf_status status = cudnn_trial_compare(trial, residual, " in the residual's place", err);
     if (status == HRF_OK)
         status = check_second(trial, residual, " in the residual's place", err);
     HRF_TRY_CUDA(fill_residual(trial), "running a convolution");

@@ -100,7 +100,8 @@ static enum hrf_status library(char out[64], struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status open(struct hrf_backend *backend, const char **name, struct hrf_error *err)
+static enum hrf_status decode_open(struct hrf_backend *backend, const char **name,
+                                   struct hrf_error *err)
 {
     if (backend->decoder == NULL) {
         HRF_AUTO(hrf_cuda_decoder) decoder = hrf_calloc(1, sizeof *decoder);
@@ -211,7 +212,7 @@ static enum hrf_status decode_tiles(struct hrf_cuda_decoder *decoder, struct dec
     return HRF_OK;
 }
 
-/* From the decoded tiles to the images; to the host what check() looks at. */
+/* From the decoded tiles to the images; to the host what decode_check() looks at. */
 static enum hrf_status cut(struct decoder_slot *slot, const struct hrf_tile_batch *b,
                            uint8_t *images, size_t all_bytes, cudaStream_t stream,
                            struct hrf_error *err)
@@ -235,10 +236,10 @@ static enum hrf_status cut(struct decoder_slot *slot, const struct hrf_tile_batc
     return HRF_OK;
 }
 
-static enum hrf_status decode(struct hrf_backend *backend, int32_t slot, void *to,
-                              const struct hrf_value *input, const struct hrf_tile_batch *b,
-                              int64_t n_pixels, const struct hrf_pixel_form *form,
-                              struct hrf_error *err)
+static enum hrf_status decode_decode(struct hrf_backend *backend, int32_t slot, void *to,
+                                     const struct hrf_value *input, const struct hrf_tile_batch *b,
+                                     int64_t n_pixels, const struct hrf_pixel_form *form,
+                                     struct hrf_error *err)
 {
     static const char what[] = "copying tiles to the GPU";
     struct hrf_cuda_decoder *decoder = backend->decoder;
@@ -313,8 +314,8 @@ static enum hrf_status check_witness(const struct hrf_tile_batch *b, const unsig
     return HRF_OK;
 }
 
-static enum hrf_status check(struct hrf_backend *backend, int32_t slot,
-                             const struct hrf_tile_batch *b, struct hrf_error *err)
+static enum hrf_status decode_check(struct hrf_backend *backend, int32_t slot,
+                                    const struct hrf_tile_batch *b, struct hrf_error *err)
 {
     const struct hrf_k_tiles sizes = sizes_of(b);
     const unsigned char *seen = backend->decoder->slots[slot].seen;
@@ -326,7 +327,7 @@ static enum hrf_status check(struct hrf_backend *backend, int32_t slot,
 
 const struct hrf_device_decoding_ops hrf_cuda_decoding = {
     .library = library,
-    .open = open,
-    .decode = decode,
-    .check = check,
+    .open = decode_open,
+    .decode = decode_decode,
+    .check = decode_check,
 };

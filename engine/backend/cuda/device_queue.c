@@ -7,13 +7,13 @@
 
 #include <assert.h>
 
-static enum hrf_status allocate(struct hrf_backend *backend, size_t n_bytes, void **out,
-                                struct hrf_error *err)
+static enum hrf_status device_queue_allocate(struct hrf_backend *backend, size_t n_bytes,
+                                             void **out, struct hrf_error *err)
 {
     return hrf_cuda_allocate(backend->device, n_bytes, out, err);
 }
 
-static void release(struct hrf_backend *backend, void *memory)
+static void device_queue_release(struct hrf_backend *backend, void *memory)
 {
     (void)backend;
     hrf_cuda_release(memory);
@@ -131,7 +131,8 @@ static enum hrf_status mark(struct hrf_backend *backend, int32_t slot, struct hr
     return HRF_OK;
 }
 
-static enum hrf_status wait(struct hrf_backend *backend, int32_t slot, struct hrf_error *err)
+static enum hrf_status device_queue_wait(struct hrf_backend *backend, int32_t slot,
+                                         struct hrf_error *err)
 {
     HRF_TRY_CUDA(cudaEventSynchronize(backend->marks[slot]), "running the network");
     return HRF_OK;
@@ -211,7 +212,7 @@ static const char *notes(struct hrf_backend *backend)
     return backend->notes.text;
 }
 
-static const char *describe(const struct hrf_backend *backend)
+static const char *device_queue_describe(const struct hrf_backend *backend)
 {
     return backend->description;
 }
@@ -232,8 +233,8 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .recording = &recording,
     .peers = &hrf_cuda_peers,
     .decoding = &hrf_cuda_decoding,
-    .allocate = allocate,
-    .release = release,
+    .allocate = device_queue_allocate,
+    .release = device_queue_release,
     .allocate_host = allocate_host,
     .release_host = release_host,
     .upload = upload,
@@ -242,12 +243,12 @@ const struct hrf_device_ops hrf_cuda_queue = {
     .upload_pixels = upload_pixels,
     .begin = begin,
     .mark = mark,
-    .wait = wait,
+    .wait = device_queue_wait,
     .is_done = is_done,
     .times = times,
     .notes = notes,
     .n_wrong_engines = n_wrong_engines,
-    .describe = describe,
+    .describe = device_queue_describe,
     .copy_box = hrf_cuda_copy_box,
     .address = hrf_cuda_address,
     .is_first = is_first,

@@ -23,8 +23,8 @@ enum hrf_status hrf_cuda_copy_box(struct hrf_backend *backend, const struct hrf_
     return HRF_OK;
 }
 
-static cudaError_t join(const struct hrf_device_join *j, void *out, const void *parts,
-                        cudaStream_t stream)
+static cudaError_t device_share_join(const struct hrf_device_join *j, void *out, const void *parts,
+                                     cudaStream_t stream)
 {
     static const enum hrf_k_type types[] = { [HRF_F32] = HRF_K_F32,
                                              [HRF_F16] = HRF_K_F16,
@@ -44,7 +44,8 @@ static cudaError_t join(const struct hrf_device_join *j, void *out, const void *
 static enum hrf_status join_parts(struct hrf_backend *backend, const struct hrf_device_join *j,
                                   void *out, const void *parts, struct hrf_error *err)
 {
-    HRF_TRY_CUDA(join(j, out, parts, backend->device->queue), "joining the ranks' sums");
+    HRF_TRY_CUDA(device_share_join(j, out, parts, backend->device->queue),
+                 "joining the ranks' sums");
     return HRF_OK;
 }
 

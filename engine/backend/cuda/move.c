@@ -10,8 +10,8 @@ static struct hrf_k_array shifted(struct hrf_k_array array, int64_t elements)
     return array;
 }
 
-static cudaError_t copy(const struct hrf_cuda_kernel *kernel, struct hrf_k_array y,
-                        struct hrf_k_array x, const struct hrf_k_walk *walk)
+static cudaError_t move_copy(const struct hrf_cuda_kernel *kernel, struct hrf_k_array y,
+                             struct hrf_k_array x, const struct hrf_k_walk *walk)
 {
     return hrf_k_copy(y, x, walk, kernel->backend->device->stream);
 }
@@ -24,7 +24,7 @@ static cudaError_t copy_box(const struct hrf_cuda_kernel *kernel, const struct h
     if (hrf_shape_count(shape) == 0)
         return cudaSuccess;
     const struct hrf_k_walk walk = hrf_cuda_walk(shape, to, from, NULL);
-    return copy(kernel, y, x, &walk);
+    return move_copy(kernel, y, x, &walk);
 }
 
 static cudaError_t launch_concat(const struct hrf_cuda_kernel *kernel,
@@ -77,16 +77,16 @@ static cudaError_t launch_reshape(const struct hrf_cuda_kernel *kernel,
         const struct hrf_k_walk dense = {
             .rank = 1, .dims = { hrf_shape_count(out) }, .y = { 1 }, .a = { 1 }
         };
-        return copy(kernel, y, x, &dense);
+        return move_copy(kernel, y, x, &dense);
     }
     if (hrf_layout_is_onnx(in))
-        return copy(kernel, y, x, &from_onnx);
+        return move_copy(kernel, y, x, &from_onnx);
     if (hrf_layout_is_onnx(out))
-        return copy(kernel, y, x, &to_onnx);
+        return move_copy(kernel, y, x, &to_onnx);
     struct hrf_k_array between = x;
     between.data = call->workspace;
-    const cudaError_t status = copy(kernel, between, x, &to_onnx);
-    return status != cudaSuccess ? status : copy(kernel, y, between, &from_onnx);
+    const cudaError_t status = move_copy(kernel, between, x, &to_onnx);
+    return status != cudaSuccess ? status : move_copy(kernel, y, between, &from_onnx);
 }
 
 static cudaError_t launch_transpose(const struct hrf_cuda_kernel *kernel,
@@ -236,10 +236,10 @@ static cudaError_t repeat(const struct hrf_cuda_kernel *kernel, struct hrf_k_arr
     cudaError_t status = cudaSuccess;
     if (n > 0 && walk.rank < HRF_K_MAX_RANK) {
         hrf_cuda_walk_add(&walk, n, step, 0, 0);
-        return copy(kernel, shifted(y, step), y, &walk);
+        return move_copy(kernel, shifted(y, step), y, &walk);
     }
     for (int64_t i = 1; i <= n && status == cudaSuccess; i++)
-        status = copy(kernel, shifted(y, i * step), y, &walk);
+        status = move_copy(kernel, shifted(y, i * step), y, &walk);
     return status;
 }
 

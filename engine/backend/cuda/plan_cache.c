@@ -141,8 +141,9 @@ static enum hrf_status check_sum(const json_t *file, const char *plan, const cha
     return HRF_OK;
 }
 
-static enum hrf_status decode(cudnnHandle_t cudnn, const json_t *file, const char *path,
-                              const char *key, struct entry *entry, struct hrf_error *err)
+static enum hrf_status plan_cache_decode(cudnnHandle_t cudnn, const json_t *file, const char *path,
+                                         const char *key, struct entry *entry,
+                                         struct hrf_error *err)
 {
     const char *stored, *plan;
     int64_t in, out, arithmetic;
@@ -177,7 +178,7 @@ static enum hrf_status read_entry(const struct hrf_plan_cache *cache, cudnnHandl
     if (path == NULL || !hrf_path_exists(path))
         return HRF_OK;
     HRF_TRY(hrf_json_read_file(path, &file, err));
-    HRF_TRY(decode(cudnn, file, path, key, entry, err));
+    HRF_TRY(plan_cache_decode(cudnn, file, path, key, entry, err));
     *has_entry = true;
     return HRF_OK;
 }
@@ -251,8 +252,9 @@ static void show_progress(const struct hrf_plan_cache *cache)
         cache->progress(cache->progress_context);
 }
 
-static enum hrf_status build(const struct hrf_plan_cache *cache, const struct builder *builder,
-                             struct job *job, struct hrf_error *err)
+static enum hrf_status plan_cache_build(const struct hrf_plan_cache *cache,
+                                        const struct builder *builder, struct job *job,
+                                        struct hrf_error *err)
 {
     const int64_t most_workspace = hrf_cudnn_most_workspace(cache->device->memory_bytes);
     HRF_AUTO_RELEASE(hrf_cudnn_graph) graph = { .graph = NULL };
@@ -281,7 +283,8 @@ static enum hrf_status start_job(const struct hrf_plan_cache *cache, const struc
         job->is_made_beforehand = hrf_plan_set_get(cache->beforehand, builder->cudnn,
                                                    builder->properties, &job->entry->conv,
                                                    &job->candidates, &job->lines);
-    return job->is_read || job->is_made_beforehand ? HRF_OK : build(cache, builder, job, err);
+    return job->is_read || job->is_made_beforehand ? HRF_OK
+                                                   : plan_cache_build(cache, builder, job, err);
 }
 
 /* A strip that rounds otherwise than the whole image gives other bytes in places. */
@@ -364,7 +367,7 @@ static enum hrf_status init_job(const struct hrf_plan_cache *cache,
     return hrf_hash_buffer(key, strlen(key), job->entry->kind, err);
 }
 
-static const struct entry *find(const struct hrf_plan_cache *cache, const char *hash)
+static const struct entry *plan_cache_find(const struct hrf_plan_cache *cache, const char *hash)
 {
     for (size_t i = 0; i < cache->n_entries; i++)
         if (strcmp(cache->entries[i]->hash, hash) == 0)
@@ -388,7 +391,7 @@ enum hrf_status hrf_plan_cache_get(struct hrf_plan_cache *cache, const struct hr
     struct job job;
     const double start = hrf_clock_seconds();
     enum hrf_status status = init_job(cache, conv, &job, err);
-    const struct entry *known = status == HRF_OK ? find(cache, job.entry->hash) : NULL;
+    const struct entry *known = status == HRF_OK ? plan_cache_find(cache, job.entry->hash) : NULL;
     if (known != NULL) {
         give(known, out);
         release_job(&job);
@@ -464,7 +467,7 @@ static enum hrf_status find_new(const struct hrf_plan_cache *cache,
     for (int32_t i = 0; i < n; i++) {
         struct job *job = &jobs[*n_jobs];
         const enum hrf_status status = init_job(cache, &convs[i], job, err);
-        bool is_known = status != HRF_OK || find(cache, job->entry->hash) != NULL;
+        bool is_known = status != HRF_OK || plan_cache_find(cache, job->entry->hash) != NULL;
         for (int32_t k = 0; k < *n_jobs && !is_known; k++)
             is_known = strcmp(jobs[k].entry->hash, job->entry->hash) == 0;
         if (is_known)
@@ -511,7 +514,7 @@ enum hrf_status hrf_plan_cache_export(struct hrf_plan_cache *cache,
     struct job job;
     HRF_TRY(hrf_plan_cache_get(cache, conv, &planned, err));
     enum hrf_status status = init_job(cache, conv, &job, err);
-    const struct entry *known = status == HRF_OK ? find(cache, job.entry->hash) : NULL;
+    const struct entry *known = status == HRF_OK ? plan_cache_find(cache, job.entry->hash) : NULL;
     if (known != NULL)
         status = encode(job.key, known, &times, out, err);
     release_job(&job);
@@ -524,8 +527,8 @@ enum hrf_status hrf_plan_cache_import(struct hrf_plan_cache *cache,
 {
     struct job job;
     enum hrf_status status = init_job(cache, conv, &job, err);
-    if (status == HRF_OK && find(cache, job.entry->hash) == NULL) {
-        status = decode(cache->cudnn, entry, where, job.key, job.entry, err);
+    if (status == HRF_OK && plan_cache_find(cache, job.entry->hash) == NULL) {
+        status = plan_cache_decode(cache->cudnn, entry, where, job.key, job.entry, err);
         if (status == HRF_OK) {
             cache->n_taken++;
             add_entry(cache, &job);

@@ -114,9 +114,10 @@ static enum hrf_status tune(struct hrf_plan_cache *cache, const struct hrf_backe
 
 /* ---- one that takes ---- */
 
-static enum hrf_status take(struct hrf_plan_cache *cache, const struct hrf_backend_ranks *ranks,
-                            int32_t from, const struct hrf_cudnn_conv *convs, int32_t n,
-                            struct hrf_error *err)
+static enum hrf_status plan_ranks_take(struct hrf_plan_cache *cache,
+                                       const struct hrf_backend_ranks *ranks, int32_t from,
+                                       const struct hrf_cudnn_conv *convs, int32_t n,
+                                       struct hrf_error *err)
 {
     HRF_AUTO_FREE char *text = NULL;
     HRF_AUTO_JSON list = NULL;
@@ -175,7 +176,7 @@ enum hrf_status hrf_plan_cache_prepare_ranks(struct hrf_plan_cache *cache,
     HRF_TRY(introduce_all(ranks, &own, all, err));
     const int32_t tuner = tuner_of(all, ranks->rank);
     if (tuner != ranks->rank)
-        return take(cache, ranks, tuner, convs, n, err);
+        return plan_ranks_take(cache, ranks, tuner, convs, n, err);
     if (ranks->rank == 0)
         name_kinds(cache, all, ranks->n_ranks);
     return tune(cache, ranks, all, convs, n_threads, err);

@@ -46,7 +46,7 @@ static const char *name_of(const json_t *properties)
 }
 
 /* True, or `why` says what of the set is other than here. */
-static bool fits(const json_t *set, const json_t *here, char *why, size_t size)
+static bool plan_set_fits(const json_t *set, const json_t *here, char *why, size_t size)
 {
     const json_t *there = json_object_get(set, "device");
     const json_int_t version = json_integer_value(json_object_get(set, "cudnn"));
@@ -94,7 +94,7 @@ enum hrf_status hrf_plan_set_open(const char *folder, const struct hrf_cudnn_dev
     found->folder = hrf_strdup(folder);
     if (hrf_json_read_file(path, &set, &unread) != HRF_OK)
         hrf_strbuf_addf(lines, "plans made beforehand are not used: %s\n", unread.text);
-    else if (!fits(set, here, why, sizeof why))
+    else if (!plan_set_fits(set, here, why, sizeof why))
         hrf_strbuf_addf(lines, "plans made beforehand are not used, '%s' is %s\n", folder, why);
     else
         HRF_MOVE(*out, found);

@@ -178,7 +178,7 @@ static enum hrf_status describe_matrix(const struct hrf_product_plan *p, struct 
     return HRF_OK;
 }
 
-static enum hrf_status describe(struct hrf_product_plan *p, struct hrf_error *err)
+static enum hrf_status product_describe(struct hrf_product_plan *p, struct hrf_error *err)
 {
     const bool tf32 = p->spec->output.dtype == HRF_F32 && p->backend->allow_tf32;
     for (int k = 0; k < N_MATRICES; k++)
@@ -266,7 +266,7 @@ enum hrf_status hrf_cuda_product_plan(struct hrf_backend *backend, const struct 
         place_matrix(p, k);
     p->scratch_at = p->workspace_bytes;
     if (p->n_products <= INT32_MAX) { /* cuBLASLt counts products in 32 bits */
-        HRF_TRY(describe(p, err));
+        HRF_TRY(product_describe(p, err));
         HRF_TRY(choose(p, &found, err));
     }
     if (!found) {
@@ -309,8 +309,8 @@ static struct hrf_k_walk walk_of(const struct hrf_product_plan *p, const struct 
 }
 
 /* Where cuBLASLt finds the matrix. */
-static cudaError_t pack(const struct hrf_product_plan *p, int k, const void *data, void *workspace,
-                        const void **out)
+static cudaError_t product_pack(const struct hrf_product_plan *p, int k, const void *data,
+                                void *workspace, const void **out)
 {
     const struct matrix *m = &p->m[k];
     *out = data;
@@ -340,7 +340,7 @@ static cudaError_t put_addend(const struct hrf_product_plan *p, const void *cons
                       p->backend->device->stream);
 }
 
-static cudaError_t activate(const struct hrf_product_plan *p, void *y)
+static cudaError_t product_activate(const struct hrf_product_plan *p, void *y)
 {
     const struct hrf_k_epilogue epilogue = hrf_cuda_epilogue(&p->spec->attributes);
     const struct hrf_k_function nothing = { .math = HRF_K_COPY };
@@ -360,14 +360,14 @@ enum hrf_status hrf_cuda_product_run(const struct hrf_product_plan *p, const voi
     const void *a, *b;
     const struct matrix *m = &p->m[Y];
     void *y = m->is_packed ? (char *)workspace + m->offset : output;
-    HRF_TRY_CUDA(pack(p, A, inputs[A], workspace, &a), what);
-    HRF_TRY_CUDA(pack(p, B, inputs[B], workspace, &b), what);
+    HRF_TRY_CUDA(product_pack(p, A, inputs[A], workspace, &a), what);
+    HRF_TRY_CUDA(product_pack(p, B, inputs[B], workspace, &b), what);
     HRF_TRY_CUDA(put_addend(p, inputs, y), what);
     HRF_TRY_CUBLAS(cublasLtMatmul(p->backend->cublas, p->description, &p->alpha, b, p->m[B].layout,
                                   a, p->m[A].layout, &p->beta, y, m->layout, y, m->layout,
                                   &p->algorithm, (char *)workspace + p->scratch_at,
                                   p->scratch_bytes, p->backend->device->stream));
-    HRF_TRY_CUDA(activate(p, y), what);
+    HRF_TRY_CUDA(product_activate(p, y), what);
     if (!m->is_packed)
         return HRF_OK;
     const struct hrf_k_walk walk = walk_of(p, m, false);

@@ -65,8 +65,8 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
     return hrf_op_is_reduction(op) ? hrf_ref_reduction : of_floats[op];
 }
 
-static enum hrf_status create(const struct hrf_backend_config *config, struct hrf_backend **out,
-                              struct hrf_error *err)
+static enum hrf_status ref_create(const struct hrf_backend_config *config, struct hrf_backend **out,
+                                  struct hrf_error *err)
 {
     (void)err;
     (void)config;
@@ -74,7 +74,7 @@ static enum hrf_status create(const struct hrf_backend_config *config, struct hr
     return HRF_OK;
 }
 
-static void destroy(struct hrf_backend *backend)
+static void ref_destroy(struct hrf_backend *backend)
 {
     hrf_free(backend);
 }
@@ -89,8 +89,8 @@ static bool has_floats(enum hrf_op op)
     return find_function(op, false) != NULL;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status ref_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                               struct hrf_error *err)
 {
     (void)err;
     struct hrf_ref_node *node = (struct hrf_ref_node *)base;
@@ -140,14 +140,14 @@ static void add_input(struct hrf_ref_node *node, struct hrf_ref_tensor *x,
     node->base.weight_bytes += n * sizeof *x->constant;
 }
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *from,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status ref_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                   const struct hrf_graph *graph, const struct hrf_node *from,
+                                   struct hrf_kernel **out, struct hrf_error *err)
 {
     (void)err;
     (void)row, (void)backend;
     struct hrf_ref_node *node = hrf_calloc(1, sizeof *node);
-    node->base = (struct hrf_kernel){ .run = run, .destroy = destroy_kernel };
+    node->base = (struct hrf_kernel){ .run = ref_run, .destroy = destroy_kernel };
     HRF_AUTO(hrf_kernel) owned = &node->base;
     node->op = from->op;
     node->attributes = from->attributes;
@@ -163,7 +163,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     return HRF_OK;
 }
 
-static enum hrf_status identify(struct hrf_device_identity *out, struct hrf_error *err)
+static enum hrf_status ref_identify(struct hrf_device_identity *out, struct hrf_error *err)
 {
     (void)err;
     hrf_device_identity_host(out);
@@ -175,14 +175,14 @@ static const struct hrf_kernel_row bytes = {
     .name = "ref",
     .is_op = has_bytes,
     .forms = HRF_FORM_INTEGER,
-    .compile = compile,
+    .compile = ref_compile,
 };
 
 static const struct hrf_kernel_row floats = {
     .name = "ref",
     .is_op = has_floats,
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
-    .compile = compile,
+    .compile = ref_compile,
 };
 
 static const struct hrf_kernel_table kernels = {
@@ -192,8 +192,8 @@ static const struct hrf_kernel_table kernels = {
 
 const struct hrf_backend_ops hrf_backend_ref = {
     .name = "ref",
-    .identify = identify,
-    .create = create,
-    .destroy = destroy,
+    .identify = ref_identify,
+    .create = ref_create,
+    .destroy = ref_destroy,
     .kernels = &kernels,
 };

@@ -39,7 +39,7 @@ static double project(const struct attention *a, int64_t f, const double *u)
     return sum;
 }
 
-static double largest(const struct attention *a, const double *u)
+static double ref_attention_largest(const struct attention *a, const double *u)
 {
     double most = -INFINITY;
     for (int64_t f = 0; f < a->m; f++)
@@ -69,7 +69,7 @@ void hrf_ref_performer_max(const struct hrf_ref_node *node)
     for (int64_t i = 0; i < a.n_pairs; i++) {
         double most = -INFINITY;
         for (int64_t t = 0; t < a.n_tokens; t++)
-            most = fmax(most, largest(&a, node->inputs[0].numbers + token(&a, i, t)));
+            most = fmax(most, ref_attention_largest(&a, node->inputs[0].numbers + token(&a, i, t)));
         hrf_ref_put(node, i, most);
     }
 }
@@ -102,7 +102,8 @@ void hrf_ref_performer_apply(const struct hrf_ref_node *node)
     for (int64_t i = 0; i < a.n_pairs; i++, state += (a.d + 1) * a.m)
         for (int64_t t = 0; t < a.n_tokens; t++) {
             const double *q = node->inputs[0].numbers + token(&a, i, t);
-            const double most = a.attributes->performer.exponential ? largest(&a, q) : 0;
+            const double most = a.attributes->performer.exponential ? ref_attention_largest(&a, q)
+                                                                    : 0;
             double sums[HRF_PERFORMER_MAX_HEAD + 1] = { 0 };
             for (int64_t f = 0; f < a.m; f++) {
                 const double phi = feature(&a, f, q, most);

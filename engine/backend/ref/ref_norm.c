@@ -94,8 +94,8 @@ void hrf_ref_group_norm(const struct hrf_ref_node *node)
 }
 
 /* The score of query t and key s; `q` and `k` are the first numbers of their heads. */
-static double score(const struct hrf_ref_node *node, const double *q, const double *k, int64_t s,
-                    int64_t n_keys, int64_t channels)
+static double ref_norm_score(const struct hrf_ref_node *node, const double *q, const double *k,
+                             int64_t s, int64_t n_keys, int64_t channels)
 {
     const bool transposes_k = node->attributes.attention.transpose_k;
     double sum = 0;
@@ -201,7 +201,7 @@ static void attend(const struct hrf_ref_node *node, const int64_t *at, int64_t n
             for (int32_t i = 0; i < last; i++)
                 position[i] = at[i];
             position[last] = s;
-            double x = score(node, query, keys, s, n_keys, channels);
+            double x = ref_norm_score(node, query, keys, s, n_keys, channels);
             if (mask != NULL)
                 x += mask[mask_index(node, &scores, position)];
             if (node->attributes.attention.causal && s > at[last - 1])

@@ -31,7 +31,7 @@ struct hrf_mpi_heartbeat {
     atomic_bool stop;
 };
 
-static void take(struct hrf_mpi_heartbeat *h)
+static void heartbeat_take(struct hrf_mpi_heartbeat *h)
 {
     for (;;) {
         MPI_Status status;
@@ -69,7 +69,7 @@ static void *beat(void *context)
     long long reported = -1;
     while (!atomic_load(&h->stop)) {
         const long long steps = h->steps(h->context);
-        take(h);
+        heartbeat_take(h);
         for (int r = 0; r < h->n_ranks && steps != reported; r++) {
             if (r != h->rank)
                 tell(h, r, steps);

@@ -48,7 +48,7 @@ struct mpi_comm {
 
 /* State that exists once in a process. */
 struct world {
-    struct mpi_comm all; /* first member: create() returns its address */
+    struct mpi_comm all; /* first member: mpi_create() returns its address */
     struct hrf_mpi_config config;
     struct hrf_mpi_heartbeat *heartbeat;
     struct mpi_comm *groups[MAX_GROUPS];
@@ -140,8 +140,8 @@ static size_t part_after(const struct mpi_comm *c, size_t at, size_t n_bytes)
     return n_bytes - at < most ? n_bytes - at : most;
 }
 
-static enum hrf_status send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
-                            size_t n_bytes, struct hrf_error *err)
+static enum hrf_status mpi_send(struct hrf_comm *comm, int32_t to, int64_t tag, const void *bytes,
+                                size_t n_bytes, struct hrf_error *err)
 {
     struct mpi_comm *c = mpi_of(comm);
     const double start = hrf_clock_seconds();
@@ -235,7 +235,7 @@ static struct expected **find_expected(struct mpi_comm *c, int32_t from, int64_t
     return at;
 }
 
-/* A message in several parts is left to receive(). */
+/* A message in several parts is left to mpi_receive(). */
 static enum hrf_status expect(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
                               size_t n_bytes, struct hrf_error *err)
 {
@@ -295,8 +295,8 @@ static enum hrf_status receive_part(struct mpi_comm *c, int32_t from, int64_t ta
     return wait_for(c, from, tag, &begun, NULL, &status, err);
 }
 
-static enum hrf_status receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
-                               size_t n_bytes, struct hrf_error *err)
+static enum hrf_status mpi_receive(struct hrf_comm *comm, int32_t from, int64_t tag, void *bytes,
+                                   size_t n_bytes, struct hrf_error *err)
 {
     const double start = hrf_clock_seconds();
     size_t at = 0;
@@ -324,8 +324,8 @@ static int32_t waiting(struct hrf_comm *comm, int64_t tag)
 
 static const struct hrf_comm_ops ops = {
     .name = "mpi",
-    .send = send,
-    .receive = receive,
+    .send = mpi_send,
+    .receive = mpi_receive,
     .expect = expect,
     .progress = progress,
     .waiting = waiting,
@@ -354,7 +354,7 @@ static void end_messages(struct mpi_comm *c)
     hrf_free(c->ranks);
 }
 
-static void destroy(struct hrf_comm *comm)
+static void mpi_destroy(struct hrf_comm *comm)
 {
     if (comm == NULL)
         return;
@@ -494,8 +494,8 @@ static enum hrf_status begin(struct world *w, struct hrf_error *err)
     return hrf_mpi_heartbeat_start(w->heartbeat, err);
 }
 
-static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_comm **out,
-                              struct hrf_error *err)
+static enum hrf_status mpi_create(const struct hrf_mpi_config *config, struct hrf_comm **out,
+                                  struct hrf_error *err)
 {
     struct world *w = hrf_calloc(1, sizeof *w);
     w->all.world = w;
@@ -505,7 +505,7 @@ static enum hrf_status create(const struct hrf_mpi_config *config, struct hrf_co
     hrf_process_host_name(w->host, sizeof w->host);
     enum hrf_status status = begin(w, err);
     if (status != HRF_OK) {
-        destroy(&w->all.base);
+        mpi_destroy(&w->all.base);
         return status;
     }
     *out = &w->all.base;
@@ -521,8 +521,8 @@ static void version(char *out, size_t size)
 }
 
 static const struct hrf_mpi_module operations = {
-    .create = create,
-    .destroy = destroy,
+    .create = mpi_create,
+    .destroy = mpi_destroy,
     .group = group,
     .waiting = waiting,
     .version = version,

@@ -20,8 +20,8 @@ struct hrf_nccl {
 };
 
 /* NCCL's last error text says what failed; the code alone says little. */
-static enum hrf_status fail(ncclComm_t comm, ncclResult_t code, const char *what,
-                            struct hrf_error *err)
+static enum hrf_status nccl_fail(ncclComm_t comm, ncclResult_t code, const char *what,
+                                 struct hrf_error *err)
 {
     const char *detail = ncclGetLastError(comm);
     const bool has_detail = detail != NULL && *detail != '\0';
@@ -34,7 +34,7 @@ static enum hrf_status fail(ncclComm_t comm, ncclResult_t code, const char *what
     do {                                                                                           \
         const ncclResult_t try_nccl_code_ = (call);                                                \
         if (try_nccl_code_ != ncclSuccess)                                                         \
-            return fail(comm, try_nccl_code_, what, err);                                          \
+            return nccl_fail(comm, try_nccl_code_, what, err);                                     \
     } while (0)
 
 /* Before 2.9 the major number was multiplied by 1000 in place of 10000. */
@@ -68,8 +68,8 @@ static enum hrf_status make_id(struct hrf_nccl_id *out, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status create(const struct hrf_nccl_id *id, int32_t rank, int32_t n_ranks,
-                              struct hrf_nccl **out, struct hrf_error *err)
+static enum hrf_status nccl_create(const struct hrf_nccl_id *id, int32_t rank, int32_t n_ranks,
+                                   struct hrf_nccl **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_nccl *nccl = hrf_calloc(1, sizeof *nccl);
     ncclUniqueId name;
@@ -79,14 +79,14 @@ static enum hrf_status create(const struct hrf_nccl_id *id, int32_t rank, int32_
     return HRF_OK;
 }
 
-static void stop(struct hrf_nccl *nccl)
+static void nccl_stop(struct hrf_nccl *nccl)
 {
     if (!nccl->is_aborted)
         (void)ncclCommAbort(nccl->comm); /* also frees the communicator */
     nccl->is_aborted = true;
 }
 
-static void destroy(struct hrf_nccl *nccl)
+static void nccl_destroy(struct hrf_nccl *nccl)
 {
     if (nccl == NULL)
         return;
@@ -101,16 +101,16 @@ static enum hrf_status begin(struct hrf_nccl *nccl, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status send(struct hrf_nccl *nccl, int32_t to, const void *bytes, size_t n_bytes,
-                            void *queue, struct hrf_error *err)
+static enum hrf_status nccl_send(struct hrf_nccl *nccl, int32_t to, const void *bytes,
+                                 size_t n_bytes, void *queue, struct hrf_error *err)
 {
     TRY_NCCL(nccl->comm, ncclSend(bytes, n_bytes, ncclInt8, to, nccl->comm, queue),
              "sending to another rank");
     return HRF_OK;
 }
 
-static enum hrf_status receive(struct hrf_nccl *nccl, int32_t from, void *bytes, size_t n_bytes,
-                               void *queue, struct hrf_error *err)
+static enum hrf_status nccl_receive(struct hrf_nccl *nccl, int32_t from, void *bytes,
+                                    size_t n_bytes, void *queue, struct hrf_error *err)
 {
     TRY_NCCL(nccl->comm, ncclRecv(bytes, n_bytes, ncclInt8, from, nccl->comm, queue),
              "receiving from another rank");
@@ -123,26 +123,26 @@ static enum hrf_status end(struct hrf_nccl *nccl, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status check(struct hrf_nccl *nccl, struct hrf_error *err)
+static enum hrf_status nccl_check(struct hrf_nccl *nccl, struct hrf_error *err)
 {
     ncclResult_t code = ncclSuccess;
     TRY_NCCL(nccl->comm, ncclCommGetAsyncError(nccl->comm, &code), "looking after an exchange");
     if (code != ncclSuccess && code != ncclInProgress)
-        return fail(nccl->comm, code, "exchanging with other ranks", err);
+        return nccl_fail(nccl->comm, code, "exchanging with other ranks", err);
     return HRF_OK;
 }
 
 static const struct hrf_nccl_module operations = {
     .versions = versions,
     .make_id = make_id,
-    .create = create,
-    .destroy = destroy,
+    .create = nccl_create,
+    .destroy = nccl_destroy,
     .begin = begin,
-    .send = send,
-    .receive = receive,
+    .send = nccl_send,
+    .receive = nccl_receive,
     .end = end,
-    .check = check,
-    .abort = stop,
+    .check = nccl_check,
+    .abort = nccl_stop,
 };
 
 extern const struct hrf_module hrf_module;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void take(const struct hrf_slurm_end *end, enum hrf_job_observation observed,
-                 enum hrf_cause cause, struct hrf_job_view *view)
+static void accounting_take(const struct hrf_slurm_end *end, enum hrf_job_observation observed,
+                            enum hrf_cause cause, struct hrf_job_view *view)
 {
     view->observed = observed;
     view->cause = cause;
@@ -73,7 +73,7 @@ bool hrf_slurm_accounting_find(const struct hrf_slurm_limits *limits, const char
     if (ask_controller(id, name, &end)) {
         if (!hrf_slurm_state(end.state, &observed, &cause))
             observed = HRF_JOB_RUNNING; /* it exists, and is not known to have ended */
-        take(&end, observed, cause, view);
+        accounting_take(&end, observed, cause, view);
         return true;
     }
     /* If the controller lost a job, accounting may say for ever that it runs: only ends count. */
@@ -81,7 +81,7 @@ bool hrf_slurm_accounting_find(const struct hrf_slurm_limits *limits, const char
          (limits->has_completions && handle->own_id > 0 &&
           ask_completions(handle->own_id, name, &end))) &&
         hrf_slurm_state(end.state, &observed, &cause) && observed == HRF_JOB_ENDED) {
-        take(&end, observed, cause, view);
+        accounting_take(&end, observed, cause, view);
         return true;
     }
     return false;

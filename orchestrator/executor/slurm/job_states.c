@@ -109,7 +109,7 @@ static const struct reason {
     { "InactiveLimit", false, "because of the site's inactivity limit" },
 };
 
-static bool fits(const char *pattern, const char *word)
+static bool job_states_fits(const char *pattern, const char *word)
 {
     const char *star = strchr(pattern, '*');
     if (star == NULL)
@@ -135,7 +135,7 @@ const char *hrf_slurm_reason(const char *reason, bool *never)
         if (*at == ' ')
             *at = '_';
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        if (!fits(reasons[i].word, word))
+        if (!job_states_fits(reasons[i].word, word))
             continue;
         *never = reasons[i].never;
         return reasons[i].text;

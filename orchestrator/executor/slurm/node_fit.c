@@ -70,8 +70,8 @@ void hrf_slurm_nodes_parse(const char *text, const struct hrf_slurm_need *need,
 
 /* Refuses a request: the text names each resource that does not fit, with what is asked for and
  * what the largest nodes have. */
-static enum hrf_status refuse(const struct hrf_slurm_need *need,
-                              const struct hrf_slurm_offer *offer, struct hrf_error *err)
+static enum hrf_status node_fit_refuse(const struct hrf_slurm_need *need,
+                                       const struct hrf_slurm_offer *offer, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) asked = HRF_STRBUF_INIT;
     HRF_AUTO_RELEASE(hrf_strbuf) there = HRF_STRBUF_INIT;
@@ -137,7 +137,7 @@ enum hrf_status hrf_slurm_fit(const struct hrf_slurm_need *need,
                              need->n_ranks == 1 ? "" : "s", p->name,
                              (double)p->max_mem_bytes / 0x1p30);
     if (offer->n_nodes > 0 && offer->n_fitting < need->n_nodes)
-        return refuse(need, offer, err);
+        return node_fit_refuse(need, offer, err);
     return HRF_OK;
 }
 

@@ -49,7 +49,7 @@ HRF_ALWAYS_INLINE void take_largest(const struct piece piece, __m512i most[4])
         most[i] = _mm512_max_epi32(most[i], _mm512_castps_si512(_mm512_abs_ps(piece.x[i])));
 }
 
-static inline float largest(const struct hrf_byte_product *p, const float *x)
+static inline float byte_product_avx512_largest(const struct hrf_byte_product *p, const float *x)
 {
     __m512i most[4] = { _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
                         _mm512_setzero_si512() };
@@ -112,7 +112,8 @@ static void round_rows(const struct hrf_byte_product *p, const struct hrf_row_no
             rows = normed;
         }
         for (int64_t r = 0; r < n; r++)
-            inverses[r] = inverse_of(largest(p, rows + r * p->depth), &scales[first + r]);
+            inverses[r] = inverse_of(byte_product_avx512_largest(p, rows + r * p->depth),
+                                     &scales[first + r]);
         for (int64_t r = 0; r < n; r++)
             round_row(p, rows + r * p->depth, integers + (first + r) * stride, inverses[r]);
     }

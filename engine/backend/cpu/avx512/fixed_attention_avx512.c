@@ -251,7 +251,7 @@ struct product {
 };
 
 /* Each panel stays in the first-level cache while all rows are multiplied by it. */
-static void multiply(const struct product *p)
+static void fixed_attention_avx512_multiply(const struct product *p)
 {
     static void (*const run_tile[])(const struct tile *) = { NULL, run_1, run_2, run_3, run_4 };
     struct tile t = { .steps = (p->depth + 1) / 2, .y_stride = p->y_stride };
@@ -277,7 +277,8 @@ static void multiply(const struct product *p)
 
 /* ---- the form ---- */
 
-static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
+static void fixed_attention_avx512_measure(const struct hrf_attention *k,
+                                           int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
     const int64_t d = k->view.of[HRF_HEAD_Q].columns, e = k->view.of[HRF_HEAD_V].columns;
     bytes[HRF_PACKED_KEYS] = packed_count(d, k->keys) * 2;
@@ -296,7 +297,7 @@ static const float *floats_of(const struct hrf_attention_tile *t, int which, int
     return (const float *)(const void *)hrf_head_rows(t, which, first, 0).at;
 }
 
-static void pack(struct hrf_attention_tile *t)
+static void fixed_attention_avx512_pack(struct hrf_attention_tile *t)
 {
     const struct hrf_head_matrix *m = t->of->view.of;
     const int64_t n = t->n_keys, d = m[HRF_HEAD_Q].columns;
@@ -310,30 +311,31 @@ static void pack(struct hrf_attention_tile *t)
                 t->buffer[HRF_PACKED_VALUES], t->buffer[HRF_VALUE_TERMS]);
 }
 
-static void load(struct hrf_attention_tile *t)
+static void fixed_attention_avx512_load(struct hrf_attention_tile *t)
 {
     const struct hrf_head_matrix *q = &t->of->view.of[HRF_HEAD_Q];
     round_rows(floats_of(t, HRF_HEAD_Q, t->first), q->row, t->n, q->columns, t->buffer[HRF_QUERIES],
                t->buffer[HRF_QUERY_TERMS]);
 }
 
-static void score(struct hrf_attention_tile *t)
+static void fixed_attention_avx512_score(struct hrf_attention_tile *t)
 {
     const int64_t d = t->of->view.of[HRF_HEAD_Q].columns;
-    multiply(&(struct product){ .a = t->buffer[HRF_QUERIES],
-                                .a_stride = row_of(d),
-                                .packed = t->buffer[HRF_PACKED_KEYS],
-                                .depth = d,
-                                .columns = t->n_keys,
-                                .n_rows = t->n,
-                                .is_padded = true,
-                                .column_scales = t->buffer[HRF_KEY_TERMS],
-                                .y = t->buffer[HRF_SCORES],
-                                .y_stride = t->of->score_row,
-                                .ahead = &t->ahead });
+    fixed_attention_avx512_multiply(&(struct product){ .a = t->buffer[HRF_QUERIES],
+                                                       .a_stride = row_of(d),
+                                                       .packed = t->buffer[HRF_PACKED_KEYS],
+                                                       .depth = d,
+                                                       .columns = t->n_keys,
+                                                       .n_rows = t->n,
+                                                       .is_padded = true,
+                                                       .column_scales = t->buffer[HRF_KEY_TERMS],
+                                                       .y = t->buffer[HRF_SCORES],
+                                                       .y_stride = t->of->score_row,
+                                                       .ahead = &t->ahead });
 }
 
-static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
+static void fixed_attention_avx512_weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows,
+                                         int64_t n_rows)
 {
     const int64_t first = rows - t->rows, row = row_of(t->n_keys);
     const float *scales = t->buffer[HRF_QUERY_TERMS];
@@ -344,23 +346,26 @@ static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int6
     hrf_rows_softmax_i16_avx512(rows, n_rows, t->n_keys);
 }
 
-static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
+static void fixed_attention_avx512_sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y,
+                                       int64_t y_row)
 {
     (void)type; /* float32 */
-    multiply(&(struct product){ .a = t->buffer[HRF_WEIGHTS],
-                                .a_stride = row_of(t->n_keys),
-                                .packed = t->buffer[HRF_PACKED_VALUES],
-                                .depth = t->n_keys,
-                                .columns = t->of->view.of[HRF_HEAD_V].columns,
-                                .n_rows = t->n,
-                                .column_scales = t->buffer[HRF_VALUE_TERMS],
-                                .rows = t->rows,
-                                .y = y,
-                                .y_stride = y_row,
-                                .ahead = &t->ahead });
+    fixed_attention_avx512_multiply(
+        &(struct product){ .a = t->buffer[HRF_WEIGHTS],
+                           .a_stride = row_of(t->n_keys),
+                           .packed = t->buffer[HRF_PACKED_VALUES],
+                           .depth = t->n_keys,
+                           .columns = t->of->view.of[HRF_HEAD_V].columns,
+                           .n_rows = t->n,
+                           .column_scales = t->buffer[HRF_VALUE_TERMS],
+                           .rows = t->rows,
+                           .y = y,
+                           .y_stride = y_row,
+                           .ahead = &t->ahead });
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *fixed_attention_avx512_misfit(const struct hrf_graph *graph,
+                                                 const struct hrf_node *node)
 {
     const struct hrf_attributes *a = &node->attributes;
     struct hrf_head_view view;
@@ -383,7 +388,7 @@ const struct hrf_kernel_row hrf_cpu_attention_fixed = {
     HRF_ROW_OPS(HRF_OP_ATTENTION, HRF_OP_TOKEN_ATTENTION),
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
     .isa = HRF_ISA_AVX512_VNNI,
-    .misfit = misfit,
+    .misfit = fixed_attention_avx512_misfit,
     .compile = hrf_attention_compile,
     .own =
         &(const struct hrf_attention_form){
@@ -391,11 +396,11 @@ const struct hrf_kernel_row hrf_cpu_attention_fixed = {
             .min_queries = 4 * ROWS,
             .max_queries = 4 * ROWS,
             .step = ROWS,
-            .measure = measure,
-            .pack = pack,
-            .load = load,
-            .score = score,
-            .weigh = weigh,
-            .sum = sum,
+            .measure = fixed_attention_avx512_measure,
+            .pack = fixed_attention_avx512_pack,
+            .load = fixed_attention_avx512_load,
+            .score = fixed_attention_avx512_score,
+            .weigh = fixed_attention_avx512_weigh,
+            .sum = fixed_attention_avx512_sum,
         },
 };

@@ -113,7 +113,7 @@ HRF_ALWAYS_INLINE float exponentials(enum form form, float *x, int64_t n, float 
     return _mm512_reduce_add_ps(sum);
 }
 
-static void fill(float *x, int64_t n, float value)
+static void softmax_avx512_fill(float *x, int64_t n, float value)
 {
     for (int64_t i = 0; i < n; i++)
         x[i] = value;
@@ -132,7 +132,7 @@ static void scale_floats(float *x, int64_t n, int64_t n_keys, float factor)
     for (int64_t i = 0; i < n; i += LANES)
         _mm512_mask_storeu_ps(x + i, hrf_first_lanes_avx512(n - i),
                               scaled(x, n, i, hrf_v_all(factor)));
-    fill(x + n, n_keys - n, 0);
+    softmax_avx512_fill(x + n, n_keys - n, 0);
 }
 
 static void scale_b16(float *x, int64_t n, int64_t n_keys, float factor)
@@ -165,7 +165,7 @@ HRF_ALWAYS_INLINE float raise(enum form form, const struct hrf_score_row *row, f
                             row->scale);
     if (form == B16 ? isfinite(most) : most != -INFINITY)
         return exponentials(form, row->scores, row->n_seen, most, row->scale);
-    fill(row->scores, row->n_seen, form == B16 ? 1 : 0);
+    softmax_avx512_fill(row->scores, row->n_seen, form == B16 ? 1 : 0);
     return 0;
 }
 

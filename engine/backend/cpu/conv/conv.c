@@ -76,8 +76,8 @@ static void view_as_convolution(struct hrf_spec *spec)
     spec->attributes.activation_max = gemm.activation_max;
 }
 
-static enum hrf_status describe(const struct hrf_spec *spec, struct conv_shapes *s,
-                                struct hrf_error *err)
+static enum hrf_status conv_describe(const struct hrf_spec *spec, struct conv_shapes *s,
+                                     struct hrf_error *err)
 {
     const struct hrf_shape *x = &spec->inputs[HRF_CONV_X].shape, *y = &spec->output.shape;
     const struct hrf_shape *w = &spec->inputs[HRF_CONV_WEIGHTS].shape;
@@ -385,7 +385,7 @@ static void place_residual(const struct conv_kernel *kernel, const struct hrf_ke
 }
 
 /* Activates in place; y is F32 or B16. */
-static void activate(const struct hrf_spec *spec, void *y)
+static void conv_activate(const struct hrf_spec *spec, void *y)
 {
     enum { PIECE = 4096 };
     const enum hrf_dtype type = spec->output.dtype;
@@ -404,8 +404,8 @@ static void activate(const struct hrf_spec *spec, void *y)
     }
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status conv_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
 {
     struct conv_kernel *kernel = (struct conv_kernel *)base;
     const struct hrf_spec *spec = kernel->spec;
@@ -426,11 +426,11 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
                    name, "running it");
     HRF_CHECK_DNNL(dnnl_stream_wait(kernel->backend->stream), name, "running it");
     if (activates_apart(kernel))
-        activate(spec, call->output);
+        conv_activate(spec, call->output);
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void conv_destroy(struct hrf_kernel *base)
 {
     struct conv_kernel *kernel = (struct conv_kernel *)base;
     hrf_dnnl_destroy_memory(kernel->src);
@@ -446,11 +446,11 @@ static void destroy(struct hrf_kernel *base)
     hrf_free(kernel);
 }
 
-static enum hrf_status build(struct conv_kernel *kernel, struct hrf_error *err)
+static enum hrf_status conv_build(struct conv_kernel *kernel, struct hrf_error *err)
 {
     struct conv_shapes shapes;
     dnnl_primitive_desc_t desc = NULL;
-    HRF_TRY(describe(kernel->spec, &shapes, err));
+    HRF_TRY(conv_describe(kernel->spec, &shapes, err));
     HRF_CHECK_DNNL(make_descriptor(kernel, &shapes, &desc), kernel->spec->name, "convolution");
     const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
     enum hrf_status status = make_memories(kernel, &shapes, desc, err);
@@ -465,14 +465,14 @@ static enum hrf_status build(struct conv_kernel *kernel, struct hrf_error *err)
     return status;
 }
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *node,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status conv_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                    const struct hrf_graph *graph, const struct hrf_node *node,
+                                    struct hrf_kernel **out, struct hrf_error *err)
 {
     (void)row;
     struct conv_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    kernel->base.run = run;
-    kernel->base.destroy = destroy;
+    kernel->base.run = conv_run;
+    kernel->base.destroy = conv_destroy;
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->backend = backend;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
@@ -480,7 +480,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
         kernel->requantize = hrf_requantize_create(kernel->spec);
     if (node->op == HRF_OP_GEMM)
         view_as_convolution(kernel->spec);
-    HRF_TRY(build(kernel, err));
+    HRF_TRY(conv_build(kernel, err));
     HRF_MOVE(*out, owned);
     return HRF_OK;
 }
@@ -599,7 +599,7 @@ static const char *integer_misfit(const struct hrf_graph *graph, const struct hr
     return NULL;
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_node_form(graph, node) == HRF_FORM_HALF && hrf_cpu_native_speed(graph, node) <= 1
                ? "this processor multiplies no such numbers"
@@ -611,15 +611,15 @@ const struct hrf_kernel_row hrf_cpu_onednn_integer = {
     HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_GEMM),
     .forms = HRF_FORM_INTEGER,
     .misfit = integer_misfit,
-    .compile = compile,
+    .compile = conv_compile,
 };
 
 const struct hrf_kernel_row hrf_cpu_onednn = {
     .name = "oneDNN",
     HRF_ROW_OPS(HRF_OP_CONV),
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
-    .misfit = misfit,
-    .compile = compile,
+    .misfit = conv_misfit,
+    .compile = conv_compile,
 };
 
 const struct hrf_kernel_row hrf_cpu_onednn_transposed = {
@@ -627,5 +627,5 @@ const struct hrf_kernel_row hrf_cpu_onednn_transposed = {
     HRF_ROW_OPS(HRF_OP_CONV_TRANSPOSE),
     .forms = HRF_FORM_FLOAT,
     .misfit = hrf_cpu_conv_transpose_misfit,
-    .compile = compile,
+    .compile = conv_compile,
 };

@@ -188,22 +188,22 @@ static void run_line(const struct hrf_conv_work *w, int64_t row, int64_t block)
     k->loops.line(&line, &finish, sums_of(w));
 }
 
-static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
+static void conv_depthwise_compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
 {
     for (const int64_t end = row + n_rows; row < end; row++)
         for (int64_t block = w->part.unit; block < w->part.end_unit; block++)
             run_line(w, row, block);
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_depthwise_run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
 {
     hrf_conv_lines_run(own, &((const struct depthwise_kernel *)own)->lines, call, NULL);
 }
 
 bool hrf_cpu_depthwise_takes_source(const struct hrf_kernel *kernel)
 {
-    const struct depthwise_kernel *k = (const struct depthwise_kernel *)hrf_own_conv_as(kernel,
-                                                                                        run);
+    const struct depthwise_kernel *k = (const struct depthwise_kernel *)hrf_own_conv_as(
+        kernel, conv_depthwise_run);
     return k != NULL && k->lines_of_source.cut.n_bands > 0;
 }
 
@@ -215,7 +215,7 @@ void hrf_cpu_depthwise_run_source(const struct hrf_kernel *kernel,
     hrf_conv_lines_run(&k->own, &k->lines_of_source, call, source);
 }
 
-static void release(struct hrf_own_conv *own)
+static void conv_depthwise_release(struct hrf_own_conv *own)
 {
     struct depthwise_kernel *k = (struct depthwise_kernel *)own;
     hrf_requantize_destroy(k->requantize);
@@ -256,7 +256,9 @@ static void choose_parts(struct depthwise_kernel *k)
     const int64_t max_parts = hrf_min(s->n_images * n_blocks, 1 << 20); /* of one band and strip */
     struct hrf_conv_lines *l = &k->lines;
     struct hrf_conv_cut *c = &l->cut;
-    *l = (struct hrf_conv_lines){ .fill_at_once = 1, .fill = fill_from_image, .compute = compute };
+    *l = (struct hrf_conv_lines){ .fill_at_once = 1,
+                                  .fill = fill_from_image,
+                                  .compute = conv_depthwise_compute };
     l->n_lines = hrf_min(hrf_window_span(&s->window, 0, 1), s->rows);
     choose_strips(s, STRIP, c);
     const int64_t fit = RING_BYTES / (l->n_lines * block_step(s, c) * (int64_t)sizeof(float));
@@ -295,7 +297,7 @@ static void choose_parts_of_source(struct depthwise_kernel *k)
 {
     const struct hrf_conv_shape *s = &k->own.shape;
     const int64_t n_blocks = hrf_min(HRF_PANEL / LANES, count_blocks(s));
-    struct hrf_conv_lines l = { .fill = fill_from_source, .compute = compute };
+    struct hrf_conv_lines l = { .fill = fill_from_source, .compute = conv_depthwise_compute };
     choose_strips(s, SOURCE_STRIP, &l.cut);
     l.cut.n_units = count_blocks(s);
     l.cut.n_slices = hrf_product_count_panels(s->channels); /* of as many units each */
@@ -347,8 +349,9 @@ static enum hrf_status prepare_constants(struct depthwise_kernel *k, const struc
     return HRF_OK;
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_depthwise_prepare(struct hrf_own_conv *own,
+                                              const struct hrf_graph *graph,
+                                              const struct hrf_node *node, struct hrf_error *err)
 {
     struct depthwise_kernel *k = (struct depthwise_kernel *)own;
     const struct hrf_conv_shape *s = &own->shape;
@@ -403,8 +406,9 @@ const char *hrf_cpu_depthwise_misfit(const struct hrf_graph *graph, const struct
         .misfit = hrf_cpu_depthwise_misfit, .compile = hrf_own_conv_compile,                       \
         .own = &(const struct hrf_own_conv_type)                                                   \
         {                                                                                          \
-            .size = sizeof(struct depthwise_kernel), .compute = run, .prepare = prepare,           \
-            .release = release, .loops = &(const struct loops)                                     \
+            .size = sizeof(struct depthwise_kernel), .compute = conv_depthwise_run,                \
+            .prepare = conv_depthwise_prepare, .release = conv_depthwise_release,                  \
+            .loops = &(const struct loops)                                                         \
             {                                                                                      \
                 hrf_depthwise_widen_##set, hrf_depthwise_line_##set                                \
             }                                                                                      \

@@ -146,7 +146,7 @@ static void run_block(const struct bytes_kernel *k, const struct hrf_kernel_call
 
 /* Lines are filled strip by strip of a block, so that they stay in the L1 cache until they are
  * multiplied. */
-static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
+static void conv_depthwise_bytes_compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
 {
     const struct bytes_kernel *k = (const struct bytes_kernel *)w->kernel;
     const int64_t n_columns = k->own.shape.out_columns;
@@ -162,12 +162,13 @@ static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
     }
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_depthwise_bytes_run(const struct hrf_own_conv *own,
+                                     const struct hrf_kernel_call *call)
 {
     hrf_conv_lines_run(own, &((const struct bytes_kernel *)own)->lines, call, NULL);
 }
 
-static void release(struct hrf_own_conv *own)
+static void conv_depthwise_bytes_release(struct hrf_own_conv *own)
 {
     struct bytes_kernel *k = (struct bytes_kernel *)own;
     hrf_free(k->start);
@@ -202,7 +203,7 @@ static void choose_parts(struct bytes_kernel *k)
     const int64_t want = PARTS * k->own.n_threads, step_rows = k->lines.rows_at_once;
     const int64_t n_steps = hrf_ceil_div(s->out_rows, step_rows);
     struct hrf_conv_cut *c = &k->lines.cut;
-    k->lines.compute = compute;
+    k->lines.compute = conv_depthwise_bytes_compute;
     c->n_strips = 1;
     c->strip_columns = s->out_columns;
     c->n_bands = hrf_clamp(hrf_ceil_div(want, s->n_images), 1, n_steps);
@@ -273,8 +274,10 @@ static void choose_bounds(struct hrf_interleaved_outputs *o, const struct hrf_re
     o->max = o->high > 1000 ? 255 : nearest_byte(fmaxf(o->high, -1000), zero);
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_depthwise_bytes_prepare(struct hrf_own_conv *own,
+                                                    const struct hrf_graph *graph,
+                                                    const struct hrf_node *node,
+                                                    struct hrf_error *err)
 {
     struct bytes_kernel *k = (struct bytes_kernel *)own;
     const struct hrf_conv_shape *s = &own->shape;
@@ -327,7 +330,8 @@ static bool stays_small(const struct hrf_graph *graph, const struct hrf_node *no
     return scales != NULL;
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_depthwise_bytes_misfit(const struct hrf_graph *graph,
+                                               const struct hrf_node *node)
 {
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
     const struct hrf_attributes *a = &node->attributes;
@@ -350,16 +354,16 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 static const struct hrf_own_conv_type type = {
     .size = sizeof(struct bytes_kernel),
-    .compute = run,
-    .prepare = prepare,
-    .release = release,
+    .compute = conv_depthwise_bytes_run,
+    .prepare = conv_depthwise_bytes_prepare,
+    .release = conv_depthwise_bytes_release,
 };
 const struct hrf_kernel_row hrf_cpu_depthwise_bytes = {
     .name = "depthwise:avx512_vnni",
     HRF_ROW_OPS(HRF_OP_CONV),
     .forms = HRF_FORM_INTEGER,
     .isa = HRF_ISA_AVX512_VNNI,
-    .misfit = misfit,
+    .misfit = conv_depthwise_bytes_misfit,
     .compile = hrf_own_conv_compile,
     .own = &type,
 };

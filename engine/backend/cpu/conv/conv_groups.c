@@ -100,7 +100,7 @@ static void fill_line(const struct hrf_conv_work *w, const char *row, int64_t ou
     hrf_group_fill_avx512(k->own.word_type, s->x_type, lanes, &from, line, part_plane_bytes(w));
 }
 
-static void fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_t end)
+static void conv_groups_fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_t end)
 {
     const struct groups_kernel *k = (const struct groups_kernel *)w->kernel;
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -174,7 +174,7 @@ static void run_row(const struct hrf_conv_work *w, int64_t row, int64_t unit, co
 
 /* Computes row by row for the units that share cache lines of the output's pixels, so that a cache
  * line is written in one go. */
-static void compute(const struct hrf_conv_work *w, int64_t first_row, int64_t n_rows)
+static void conv_groups_compute(const struct hrf_conv_work *w, int64_t first_row, int64_t n_rows)
 {
     const struct groups_kernel *k = (const struct groups_kernel *)w->kernel;
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -191,7 +191,7 @@ static void compute(const struct hrf_conv_work *w, int64_t first_row, int64_t n_
     }
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_groups_run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
 {
     hrf_conv_lines_run(own, &((const struct groups_kernel *)own)->lines, call, NULL);
 }
@@ -229,8 +229,8 @@ static void choose_parts(struct groups_kernel *k)
     const int64_t min_parts = PARTS * k->own.n_threads, window_rows = s->window.kernel[0];
     struct hrf_conv_lines *l = &k->lines;
     struct hrf_conv_cut *c = &l->cut;
-    l->fill = fill;
-    l->compute = compute;
+    l->fill = conv_groups_fill;
+    l->compute = conv_groups_compute;
     l->line_bytes = hrf_window_span(&s->window, 1, k->half_columns) *
                     hrf_group_pixel_bytes(k->own.word_type);
     const int64_t fit = (LINES_BYTES / (l->line_bytes * count_planes(k, k->lines.cut.n_units)) -
@@ -286,7 +286,7 @@ static void pack_word(const struct groups_kernel *k, const float *w, int64_t uni
     }
 }
 
-static void pack(const struct groups_kernel *k, const float *w)
+static void conv_groups_pack(const struct groups_kernel *k, const float *w)
 {
     const int64_t n_words = plane_words(k),
                   per_word = k->own.word_type == HRF_WORD_B16_PAIR ? 2 : 1;
@@ -299,8 +299,8 @@ static void pack(const struct groups_kernel *k, const float *w)
                         pack_word(k, w, unit, (in * n_words + word) * per_word, row, column, to);
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_groups_prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
+                                           const struct hrf_node *node, struct hrf_error *err)
 {
     struct groups_kernel *k = (struct groups_kernel *)own;
     choose_units(k);
@@ -308,7 +308,7 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     HRF_TRY(hrf_own_conv_make_weights(
         own, graph, node, (size_t)(k->lines.cut.n_units * unit_weights(k)) * sizeof(float),
         k->lines.cut.n_units * LANES, err));
-    pack(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data);
+    conv_groups_pack(k, graph->values[node->inputs[HRF_CONV_WEIGHTS]].data);
     if (k->is_halved)
         memcpy(own->bias + LANES / 2, own->bias, LANES / 2 * sizeof *own->bias);
     return HRF_OK;
@@ -331,7 +331,7 @@ static bool few_channels_fit(const struct hrf_shape *weights, bool pairs)
            (pairs && weights->dims[0] <= 2 * LANES && weights->dims[1] <= 4);
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_groups_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]].shape;
     const struct hrf_shape *x = &graph->values[node->inputs[HRF_CONV_X]].shape;
@@ -351,13 +351,13 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 static const char *pairs_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return hrf_own_conv_has_pairs(graph, node) ? misfit(graph, node) : HRF_CPU_NO_PAIRS;
+    return hrf_own_conv_has_pairs(graph, node) ? conv_groups_misfit(graph, node) : HRF_CPU_NO_PAIRS;
 }
 
 static const struct hrf_own_conv_type type = {
     .size = sizeof(struct groups_kernel),
-    .compute = run,
-    .prepare = prepare,
+    .compute = conv_groups_run,
+    .prepare = conv_groups_prepare,
 };
-HRF_OWN_CONV_ROWS(groups, "groups", HRF_ROW_OPS(HRF_OP_CONV), HRF_STRIDED, &type, misfit,
-                  pairs_misfit);
+HRF_OWN_CONV_ROWS(groups, "groups", HRF_ROW_OPS(HRF_OP_CONV), HRF_STRIDED, &type,
+                  conv_groups_misfit, pairs_misfit);

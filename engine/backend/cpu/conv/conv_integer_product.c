@@ -52,7 +52,8 @@ static int64_t input_position(const struct integer_product *k, int axis, int64_t
     return at >= 0 && at < (axis == 0 ? k->own.shape.rows : k->own.shape.columns) ? at : -1;
 }
 
-static void widen(const struct integer_product *k, const uint8_t *x, int64_t n, int16_t *to)
+static void conv_integer_product_widen(const struct integer_product *k, const uint8_t *x, int64_t n,
+                                       int16_t *to)
 {
     HRF_INTEGER_LOOPS(hrf_integer_widen)(k->own.shape.x_type, k->x_zero_point, x, n, to);
 }
@@ -68,8 +69,8 @@ static void load_window_row(const struct integer_product *k, const uint8_t *x, i
         for (int64_t i = 0; i < reach.begin * n; i++)
             to[i] = 0;
         if (reach.end > reach.begin)
-            widen(k, x + (reach.first + reach.begin) * n, (reach.end - reach.begin) * n,
-                  to + reach.begin * n);
+            conv_integer_product_widen(k, x + (reach.first + reach.begin) * n,
+                                       (reach.end - reach.begin) * n, to + reach.begin * n);
         for (int64_t i = reach.end * n; i < n_taps * n; i++)
             to[i] = 0;
         return;
@@ -77,13 +78,13 @@ static void load_window_row(const struct integer_product *k, const uint8_t *x, i
     for (int64_t t = 0; t < n_taps; t++, to += n) {
         const int64_t at = input_position(k, 1, column, t);
         if (at >= 0)
-            widen(k, x + at * s->channels, n, to);
+            conv_integer_product_widen(k, x + at * s->channels, n, to);
         else
             memset(to, 0, (size_t)n * sizeof *to);
     }
 }
 
-static void load(const void *context, const struct hrf_integer_rows *rows)
+static void conv_integer_product_load(const void *context, const struct hrf_integer_rows *rows)
 {
     const struct context *c = context;
     const struct integer_product *k = c->kernel;
@@ -141,13 +142,14 @@ static void finish(const void *context, const struct hrf_integer_rows *rows, int
     HRF_INTEGER_LOOPS(hrf_integer_finish)(&f, sums);
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_integer_product_run(const struct hrf_own_conv *own,
+                                     const struct hrf_kernel_call *call)
 {
     const struct context context = { (const struct integer_product *)own, call };
     hrf_integer_product_run(&context.kernel->product, &context, call->workspace);
 }
 
-static void release(struct hrf_own_conv *own)
+static void conv_integer_product_release(struct hrf_own_conv *own)
 {
     struct integer_product *k = (struct integer_product *)own;
     hrf_requantize_destroy(k->requantize);
@@ -198,8 +200,10 @@ static int64_t count_joined(const struct hrf_conv_shape *s)
     return n;
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_integer_product_prepare(struct hrf_own_conv *own,
+                                                    const struct hrf_graph *graph,
+                                                    const struct hrf_node *node,
+                                                    struct hrf_error *err)
 {
     struct integer_product *k = (struct integer_product *)own;
     const struct hrf_conv_shape *s = &own->shape;
@@ -218,7 +222,7 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
     k->product.depth = area * k->group_channels;
     k->product.n_groups = s->n_groups / n_joined;
     k->product.n_columns = s->out_channels / k->product.n_groups;
-    k->product.load = load;
+    k->product.load = conv_integer_product_load;
     k->product.finish = finish;
     k->joins_columns = !k->is_transposed && k->product.n_groups == 1 && s->window.dilation[1] == 1;
     const int64_t n_lanes = k->product.n_groups * padded_columns(k);
@@ -237,7 +241,8 @@ static bool is_byte(const struct hrf_graph *graph, int32_t value)
     return hrf_dtype_is_byte(graph->values[value].dtype);
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_integer_product_misfit(const struct hrf_graph *graph,
+                                               const struct hrf_node *node)
 {
     const struct hrf_value *w = &graph->values[node->inputs[HRF_CONV_WEIGHTS]];
     const struct hrf_value *y = &graph->values[node->outputs[0]];
@@ -254,15 +259,15 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 static const struct hrf_own_conv_type type = {
     .size = sizeof(struct integer_product),
-    .compute = run,
-    .prepare = prepare,
-    .release = release,
+    .compute = conv_integer_product_run,
+    .prepare = conv_integer_product_prepare,
+    .release = conv_integer_product_release,
 };
 const struct hrf_kernel_row hrf_cpu_integer_product = {
     .name = "int8 product" HRF_INTEGER_LOOPS_NAME,
     HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_GEMM),
     .forms = HRF_FORM_INTEGER,
-    .misfit = misfit,
+    .misfit = conv_integer_product_misfit,
     .compile = hrf_own_conv_compile,
     .own = &type,
 };

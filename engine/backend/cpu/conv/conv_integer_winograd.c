@@ -142,14 +142,15 @@ static void run_chunk(const struct integer_winograd *k, const struct hrf_kernel_
     }
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_integer_winograd_run(const struct hrf_own_conv *own,
+                                      const struct hrf_kernel_call *call)
 {
     const struct integer_winograd *k = (const struct integer_winograd *)own;
     for (int64_t block = 0; block < k->n_blocks; block += k->chunk)
         run_chunk(k, call, block, hrf_min(block + k->chunk, k->n_blocks));
 }
 
-static void release(struct hrf_own_conv *own)
+static void conv_integer_winograd_release(struct hrf_own_conv *own)
 {
     hrf_free(((struct integer_winograd *)own)->multiplier);
 }
@@ -198,7 +199,8 @@ static bool is_faster(const struct hrf_shape *y, int64_t c)
            margin * pixels * 9 * channels * (double)y->dims[1] / (128 * 0.85);
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_integer_winograd_misfit(const struct hrf_graph *graph,
+                                                const struct hrf_node *node)
 {
     const struct hrf_window *window = &node->attributes.window;
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
@@ -302,8 +304,10 @@ static void choose_blocks(struct integer_winograd *k)
                                   sizeof(int16_t);
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_integer_winograd_prepare(struct hrf_own_conv *own,
+                                                     const struct hrf_graph *graph,
+                                                     const struct hrf_node *node,
+                                                     struct hrf_error *err)
 {
     struct integer_winograd *k = (struct integer_winograd *)own;
     const struct hrf_value *x = &graph->values[node->inputs[HRF_CONV_X]];
@@ -323,16 +327,16 @@ static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph 
 
 static const struct hrf_own_conv_type type = {
     .size = sizeof(struct integer_winograd),
-    .compute = run,
-    .prepare = prepare,
-    .release = release,
+    .compute = conv_integer_winograd_run,
+    .prepare = conv_integer_winograd_prepare,
+    .release = conv_integer_winograd_release,
 };
 const struct hrf_kernel_row hrf_cpu_integer_winograd = {
     .name = "int8 winograd_4x4:avx512_vnni",
     HRF_ROW_OPS(HRF_OP_CONV),
     .forms = HRF_FORM_INTEGER,
     .isa = HRF_ISA_AVX512_VNNI,
-    .misfit = misfit,
+    .misfit = conv_integer_winograd_misfit,
     .compile = hrf_own_conv_compile,
     .own = &type,
 };

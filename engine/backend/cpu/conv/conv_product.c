@@ -141,8 +141,8 @@ static void copy_pixels(const struct product_kernel *k, const char *x, int64_t f
 }
 
 /* Multiplies `rows`, the rows of the part, row_stride words apart. */
-static void multiply(const struct product_kernel *k, const struct part *p, const float *rows,
-                     int64_t row_stride)
+static void conv_product_multiply(const struct product_kernel *k, const struct part *p,
+                                  const float *rows, int64_t row_stride)
 {
     const struct hrf_ahead ahead = next_block(k, p);
     hrf_product_avx512(k->own.word_type, rows, row_stride, k->own.weights, k->depth, p->y,
@@ -157,7 +157,7 @@ static void run_part(const struct product_kernel *k, const struct part *p, float
         copy_pixels(k, p->x, p->first, p->n, scratch);
         rows = scratch;
     }
-    multiply(k, p, rows, k->row_stride);
+    conv_product_multiply(k, p, rows, k->row_stride);
 }
 
 /* The state of a run. */
@@ -178,7 +178,7 @@ static void run_one(const void *context, int64_t i, int64_t before, void *scratc
     run_part(k, &part, scratch);
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_product_run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
 {
     const struct product_kernel *k = (const struct product_kernel *)own;
     const struct work work = { .kernel = k, .call = call };
@@ -188,7 +188,8 @@ static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *ca
 
 bool hrf_cpu_product_takes_gate(const struct hrf_kernel *kernel, enum hrf_dtype type)
 {
-    const struct product_kernel *k = (const struct product_kernel *)hrf_own_conv_as(kernel, run);
+    const struct product_kernel *k = (const struct product_kernel *)hrf_own_conv_as(
+        kernel, conv_product_run);
     return k != NULL && k->reads_gate && k->in.type == type;
 }
 
@@ -205,7 +206,7 @@ static void run_gated(const void *context, int64_t i, int64_t before, void *scra
     if (before < 0 || before % k->n_blocks != block)
         hrf_cpu_gate_pixels(w->gate, part.first, part.n, scratch,
                             stride * (k->own.word_type == HRF_WORD_B16_PAIR ? 2 : 1));
-    multiply(k, &part, scratch, stride);
+    conv_product_multiply(k, &part, scratch, stride);
 }
 
 void hrf_cpu_product_run_gate(const struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
@@ -263,7 +264,8 @@ static bool can_fuse(const struct hrf_kernel *base, const struct hrf_kernel *nex
     const struct product_kernel *k = (const struct product_kernel *)base;
     if (can_be_source(k, next, pair))
         return true;
-    const struct product_kernel *n = (const struct product_kernel *)hrf_own_conv_as(next, run);
+    const struct product_kernel *n = (const struct product_kernel *)hrf_own_conv_as(
+        next, conv_product_run);
     if (n == NULL || pair->overlaps || pair->reads_residual || k->n_slices > 1 || n->n_slices > 1 ||
         k->is_large || n->is_large)
         return false;
@@ -289,7 +291,8 @@ static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kerne
                                  struct hrf_error *err)
 {
     const struct product_kernel *k = (const struct product_kernel *)base;
-    const struct product_kernel *n = (const struct product_kernel *)hrf_own_conv_as(next, run);
+    const struct product_kernel *n = (const struct product_kernel *)hrf_own_conv_as(
+        next, conv_product_run);
     (void)err;
     if (n == NULL) {
         const struct hrf_cpu_row_source source = { make_pixels, base, call };
@@ -304,7 +307,7 @@ static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kerne
     return HRF_OK;
 }
 
-static void release(struct hrf_own_conv *own)
+static void conv_product_release(struct hrf_own_conv *own)
 {
     hrf_cpu_prologue_release(&((struct product_kernel *)own)->in.prologue);
 }
@@ -381,8 +384,8 @@ static bool may_read_gate(const struct product_kernel *k, const struct hrf_graph
            !has_stride(&k->own.shape);
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_product_prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
+                                            const struct hrf_node *node, struct hrf_error *err)
 {
     struct product_kernel *k = (struct product_kernel *)own;
     const struct hrf_conv_shape *s = &own->shape;
@@ -447,7 +450,7 @@ static const char *gemm_misfit(const struct hrf_graph *graph, const struct hrf_n
                                                                : "its bias is no constant row";
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_product_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const char *reason = hrf_cpu_avx512_misfit(graph, node);
     if (reason != NULL)
@@ -457,15 +460,15 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 static const char *pairs_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return multiplies_pairs(graph, node) ? misfit(graph, node) : HRF_CPU_NO_PAIRS;
+    return multiplies_pairs(graph, node) ? conv_product_misfit(graph, node) : HRF_CPU_NO_PAIRS;
 }
 
 static const struct hrf_own_conv_type type = {
     .size = sizeof(struct product_kernel),
-    .compute = run,
+    .compute = conv_product_run,
     .base = { .can_fuse = can_fuse, .run_fused = run_fused },
-    .prepare = prepare,
-    .release = release,
+    .prepare = conv_product_prepare,
+    .release = conv_product_release,
 };
 HRF_OWN_CONV_ROWS(product, "product", HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_GEMM),
-                  HRF_TAKES_PROLOGUE | HRF_STRIDED, &type, misfit, pairs_misfit);
+                  HRF_TAKES_PROLOGUE | HRF_STRIDED, &type, conv_product_misfit, pairs_misfit);

@@ -104,8 +104,8 @@ static enum hrf_status run_strip(const struct strips_kernel *k, const struct hrf
     return HRF_OK;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status conv_strips_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                       struct hrf_error *err)
 {
     const struct strips_kernel *k = (const struct strips_kernel *)base;
     for (int64_t image = 0; image < (k->at.by_images ? 1 : k->at.n); image++)
@@ -116,7 +116,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void conv_strips_destroy(struct hrf_kernel *base)
 {
     struct strips_kernel *k = (struct strips_kernel *)base;
     hrf_kernel_destroy(k->inner);
@@ -126,8 +126,8 @@ static void destroy(struct hrf_kernel *base)
 
 /* ---- compiling ---- */
 
-static void describe(struct strips_kernel *k, const struct hrf_graph *graph,
-                     const struct hrf_node *node, int32_t n_threads)
+static void conv_strips_describe(struct strips_kernel *k, const struct hrf_graph *graph,
+                                 const struct hrf_node *node, int32_t n_threads)
 {
     hrf_strips_choose(graph, node, (int64_t)(STRIP_BYTES / sizeof(float)) * n_threads,
                       (int64_t)STRIP_ROWS * n_threads, &k->at);
@@ -156,7 +156,7 @@ static void take_sizes(struct strips_kernel *k, const struct hrf_graph *graph,
     k->base.weight_bytes = k->inner->weight_bytes + 2 * (size_t)k->at.channels * sizeof(float);
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_strips_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     if (!hrf_node_has_prologue(node))
         return "it has no prologue";
@@ -166,17 +166,19 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
                : "its image or residual is a constant, or its weights are none";
 }
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *node,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status conv_strips_compile(const struct hrf_kernel_row *row,
+                                           struct hrf_backend *backend,
+                                           const struct hrf_graph *graph,
+                                           const struct hrf_node *node, struct hrf_kernel **out,
+                                           struct hrf_error *err)
 {
     (void)row;
     static const char prefix[] = "strips of ";
     HRF_AUTO(hrf_graph) strip = NULL;
     struct strips_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    k->base = (struct hrf_kernel){ .run = conv_strips_run, .destroy = conv_strips_destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
-    describe(k, graph, node, backend->n_threads);
+    conv_strips_describe(k, graph, node, backend->n_threads);
     hrf_cpu_prologue_init(&k->prologue, graph, node);
     HRF_TRY(hrf_strips_graph(&k->at, graph, node, k->strip_type, &strip, err));
     HRF_TRY(
@@ -196,6 +198,6 @@ const struct hrf_kernel_row hrf_cpu_strips = {
     HRF_ROW_OPS(HRF_OP_CONV),
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
     .extras = HRF_TAKES_PROLOGUE,
-    .misfit = misfit,
-    .compile = compile,
+    .misfit = conv_strips_misfit,
+    .compile = conv_strips_compile,
 };

@@ -75,7 +75,7 @@ static void fill_line(const struct windows_kernel *k, const char *row,
     zero_pixels(k, pixel_at(k, line, end), columns->n - end);
 }
 
-static void fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_t end)
+static void conv_windows_fill(const struct hrf_conv_work *w, int64_t image, int64_t y, int64_t end)
 {
     const struct windows_kernel *k = (const struct windows_kernel *)w->kernel;
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -166,8 +166,8 @@ static size_t group_weights(const struct windows_kernel *k)
 }
 
 /* Multiplies the rows by the weights of all groups. */
-static void multiply(const struct windows_kernel *k, const struct hrf_conv_part *p,
-                     const struct rows *rows)
+static void conv_windows_multiply(const struct windows_kernel *k, const struct hrf_conv_part *p,
+                                  const struct rows *rows)
 {
     const struct hrf_own_conv *own = &k->own;
     const struct hrf_ahead ahead = { .prefetches_weights = k->prefetches_weights };
@@ -189,7 +189,7 @@ static void multiply(const struct windows_kernel *k, const struct hrf_conv_part 
 }
 
 /* Computes output rows, counted through all images. */
-static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
+static void conv_windows_compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
 {
     const struct windows_kernel *k = (const struct windows_kernel *)w->kernel;
     const struct hrf_conv_shape *s = &k->own.shape;
@@ -202,7 +202,7 @@ static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
             append_row(k, &w->part, row + i, line + i * s->window.stride[0] * k->lines.line_bytes,
                        w->call->output, &rows);
             if (rows.n + w->part.n_columns > HRF_PRODUCT_ROWS || row + i + 1 == end) {
-                multiply(k, &w->part, &rows);
+                conv_windows_multiply(k, &w->part, &rows);
                 rows.n = 0;
             }
         }
@@ -211,12 +211,12 @@ static void compute(const struct hrf_conv_work *w, int64_t row, int64_t n_rows)
     }
 }
 
-static void run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
+static void conv_windows_run(const struct hrf_own_conv *own, const struct hrf_kernel_call *call)
 {
     hrf_conv_lines_run(own, &((const struct windows_kernel *)own)->lines, call, NULL);
 }
 
-static void release(struct hrf_own_conv *own)
+static void conv_windows_release(struct hrf_own_conv *own)
 {
     struct windows_kernel *k = (struct windows_kernel *)own;
     hrf_free(k->pieces);
@@ -313,7 +313,9 @@ static void choose_parts(struct windows_kernel *k)
     const bool is_bad = pixel_bytes % WORD == 0 && w->stride[1] * pixel_bytes % BAD_STRIDE == 0;
     struct hrf_conv_lines *l = &k->lines;
     struct hrf_conv_cut *c = &l->cut;
-    *l = (struct hrf_conv_lines){ .pads_rows = true, .fill = fill, .compute = compute };
+    *l = (struct hrf_conv_lines){ .pads_rows = true,
+                                  .fill = conv_windows_fill,
+                                  .compute = conv_windows_compute };
     k->pixel_numbers = k->in.width + (is_bad ? STRIDE_SLACK / k->size : 0);
     /* The most columns of a line for which the lines under two output rows fit. */
     const int64_t max_columns = LINES_BYTES / hrf_window_span(w, 0, 2) /
@@ -368,8 +370,8 @@ static enum hrf_status pack_weights(struct windows_kernel *k, const struct hrf_g
     return HRF_OK;
 }
 
-static enum hrf_status prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
-                               const struct hrf_node *node, struct hrf_error *err)
+static enum hrf_status conv_windows_prepare(struct hrf_own_conv *own, const struct hrf_graph *graph,
+                                            const struct hrf_node *node, struct hrf_error *err)
 {
     struct windows_kernel *k = (struct windows_kernel *)own;
     const struct hrf_conv_shape *s = &own->shape;
@@ -396,7 +398,7 @@ static bool groups_fit(const struct hrf_graph *graph, const struct hrf_node *nod
     return node->attributes.group == 1 || (columns >= MIN_COLUMNS && columns % BLOCK != 0);
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *conv_windows_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const char *reason = hrf_cpu_avx512_misfit(graph, node);
     if (reason != NULL)
@@ -410,14 +412,15 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 
 static const char *pairs_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    return hrf_own_conv_has_pairs(graph, node) ? misfit(graph, node) : HRF_CPU_NO_PAIRS;
+    return hrf_own_conv_has_pairs(graph, node) ? conv_windows_misfit(graph, node)
+                                               : HRF_CPU_NO_PAIRS;
 }
 
 static const struct hrf_own_conv_type type = {
     .size = sizeof(struct windows_kernel),
-    .compute = run,
-    .prepare = prepare,
-    .release = release,
+    .compute = conv_windows_run,
+    .prepare = conv_windows_prepare,
+    .release = conv_windows_release,
 };
 HRF_OWN_CONV_ROWS(windows, "implicit_product", HRF_ROW_OPS(HRF_OP_CONV),
-                  HRF_TAKES_PROLOGUE | HRF_STRIDED, &type, misfit, pairs_misfit);
+                  HRF_TAKES_PROLOGUE | HRF_STRIDED, &type, conv_windows_misfit, pairs_misfit);

@@ -60,8 +60,8 @@ static void run_part(const void *context, int64_t i, int64_t before, void *scrat
                         w->gate.channels);
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status gate_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                struct hrf_error *err)
 {
     const struct gate_kernel *k = (const struct gate_kernel *)base;
     const struct work work = { k, gate_of(k, call), call->output };
@@ -89,7 +89,7 @@ static enum hrf_status run_fused(struct hrf_kernel *base, const struct hrf_kerne
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void gate_destroy(struct hrf_kernel *base)
 {
     hrf_free(base);
 }
@@ -109,7 +109,7 @@ static int32_t image_of(const struct hrf_graph *graph, const struct hrf_node *no
     return -1;
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *gate_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     if (y->shape.rank != 4 || hrf_shape_count(&y->shape) == 0 || image_of(graph, node) < 0)
@@ -122,9 +122,9 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
     return NULL;
 }
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *node,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status gate_compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
+                                    const struct hrf_graph *graph, const struct hrf_node *node,
+                                    struct hrf_kernel **out, struct hrf_error *err)
 {
     (void)err;
     (void)row;
@@ -132,8 +132,8 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
     const int64_t *dims = y->shape.dims;
     struct gate_kernel *k = hrf_calloc(1, sizeof *k);
     k->base = (struct hrf_kernel){
-        .run = run,
-        .destroy = destroy,
+        .run = gate_run,
+        .destroy = gate_destroy,
         .can_fuse = can_fuse,
         .run_fused = run_fused,
         .workspace_bytes = hrf_parts_workspace(backend->n_threads, 0),
@@ -158,6 +158,6 @@ const struct hrf_kernel_row hrf_cpu_gate = {
     HRF_ROW_OPS(HRF_OP_MUL),
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
     .isa = HRF_ISA_AVX512,
-    .misfit = misfit,
-    .compile = compile,
+    .misfit = gate_misfit,
+    .compile = gate_compile,
 };

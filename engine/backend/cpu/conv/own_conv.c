@@ -15,8 +15,8 @@ void hrf_own_conv_bring_residual(const struct hrf_own_conv *k, const struct hrf_
         memcpy(call->output, call->inputs[HRF_CONV_RESIDUAL], hrf_conv_output_bytes(&k->shape));
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status own_conv_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                    struct hrf_error *err)
 {
     const struct hrf_own_conv *k = (const struct hrf_own_conv *)base;
     (void)err;
@@ -28,11 +28,11 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
 const struct hrf_own_conv *hrf_own_conv_as(const struct hrf_kernel *kernel,
                                            hrf_own_conv_function *compute)
 {
-    const bool is_that = kernel->run == run && type_of(kernel)->compute == compute;
+    const bool is_that = kernel->run == own_conv_run && type_of(kernel)->compute == compute;
     return is_that ? (const struct hrf_own_conv *)kernel : NULL;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void own_conv_destroy(struct hrf_kernel *base)
 {
     struct hrf_own_conv *k = (struct hrf_own_conv *)base;
     if (type_of(base)->release != NULL)
@@ -49,8 +49,8 @@ enum hrf_status hrf_own_conv_compile(const struct hrf_kernel_row *row, struct hr
     const struct hrf_own_conv_type *type = row->own;
     struct hrf_own_conv *k = hrf_calloc(1, type->size);
     k->base = type->base;
-    k->base.run = run;
-    k->base.destroy = destroy;
+    k->base.run = own_conv_run;
+    k->base.destroy = own_conv_destroy;
     k->base.row = row;
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->n_threads = backend->n_threads;

@@ -402,8 +402,8 @@ bool hrf_integer_has(enum hrf_op op)
     return function_of(op) != NULL;
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status integer_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                   struct hrf_error *err)
 {
     (void)err;
     const struct hrf_integer_kernel *kernel = (const struct hrf_integer_kernel *)base;
@@ -411,7 +411,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void integer_destroy(struct hrf_kernel *base)
 {
     struct hrf_integer_kernel *kernel = (struct hrf_integer_kernel *)base;
     hrf_spec_destroy(kernel->spec);
@@ -439,7 +439,7 @@ static void prepare_batch_norm(struct hrf_integer_kernel *kernel)
     }
 }
 
-static void prepare(struct hrf_integer_kernel *kernel)
+static void integer_prepare(struct hrf_integer_kernel *kernel)
 {
     const struct hrf_spec *spec = kernel->spec;
     if (kernel->function == run_conv) {
@@ -480,13 +480,13 @@ enum hrf_status hrf_integer_compile(const struct hrf_kernel_row *row, struct hrf
 {
     (void)row, (void)backend;
     struct hrf_integer_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    kernel->base = (struct hrf_kernel){ .run = integer_run, .destroy = integer_destroy };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
     kernel->function = function_of(node->op);
     if (node->op == HRF_OP_QUANTIZE && graph->values[node->outputs[0]].quantization.scale <= 0)
         kernel->function = run_quantize_along_axis;
-    prepare(kernel);
+    integer_prepare(kernel);
     kernel->base.weight_bytes = hrf_spec_constant_bytes(kernel->spec);
     HRF_MOVE(*out, owned);
     return HRF_OK;

@@ -73,7 +73,7 @@ struct run {
     const void *context;
 };
 
-static void load(const struct run *run, const struct hrf_integer_rows *rows)
+static void integer_product_load(const struct run *run, const struct hrf_integer_rows *rows)
 {
     const struct hrf_integer_product *p = run->product;
     p->load(run->context, rows);
@@ -123,7 +123,7 @@ static void run_part(const void *context, int64_t part, int64_t before, void *sc
         const bool is_loaded = rows.group == group;
         rows.group = group;
         if (!is_loaded)
-            load(run, &rows);
+            integer_product_load(run, &rows);
         for (int64_t panel = first; panel < end; panel++)
             multiply_panel(run, &rows, panel);
         if (p->end != NULL)

@@ -346,7 +346,7 @@ static void run_tile(const struct hrf_spec *spec, const struct hrf_kernel_call *
     }
 }
 
-static void fill(const struct hrf_spec *spec, float value, void *out)
+static void plain_move_fill(const struct hrf_spec *spec, float value, void *out)
 {
     const int64_t n = hrf_shape_count(&spec->output.shape);
     const struct hrf_quantization *q = &spec->output.quantization;
@@ -408,7 +408,7 @@ static void run_pad(const struct hrf_spec *spec, const struct hrf_kernel_call *c
     hrf_layout_strides(&spec->inputs[0].shape, in);
     hrf_layout_strides(&spec->output.shape, out);
     if (attributes->pad.mode == HRF_PAD_CONSTANT)
-        fill(spec, attributes->pad.value, call->output);
+        plain_move_fill(spec, attributes->pad.value, call->output);
     struct hrf_shape kept = spec->inputs[0].shape; /* what is left of it after negative pads */
     int64_t skipped = 0;
     for (int32_t i = 0; i < attributes->n_axes; i++) {
@@ -443,8 +443,8 @@ static move_function *function_of(enum hrf_op op)
     return hrf_op_info(op)->op_class == HRF_CLASS_VIEW ? run_reshape : functions[op];
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status plain_move_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                      struct hrf_error *err)
 {
     const struct move_kernel *kernel = (const struct move_kernel *)base;
     (void)err;
@@ -452,7 +452,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void plain_move_destroy(struct hrf_kernel *base)
 {
     hrf_spec_destroy(((struct move_kernel *)base)->spec);
     hrf_free(base);
@@ -466,8 +466,8 @@ enum hrf_status hrf_move_compile(const struct hrf_kernel_row *row, struct hrf_ba
     HRF_AUTO(hrf_spec) spec = NULL;
     HRF_TRY(hrf_spec_create(graph, node, &spec, err));
     struct move_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    kernel->base = (struct hrf_kernel){ .run = run,
-                                        .destroy = destroy,
+    kernel->base = (struct hrf_kernel){ .run = plain_move_run,
+                                        .destroy = plain_move_destroy,
                                         .weight_bytes = hrf_spec_constant_bytes(spec) };
     kernel->function = function_of(spec->op);
     assert(kernel->function != NULL);

@@ -35,8 +35,8 @@ static void run_row(const struct resize_kernel *k, const float *x, int64_t i, fl
     }
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status plain_resize_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                        struct hrf_error *err)
 {
     (void)err;
     const struct resize_kernel *k = (const struct resize_kernel *)base;
@@ -48,7 +48,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void plain_resize_destroy(struct hrf_kernel *base)
 {
     struct resize_kernel *k = (struct resize_kernel *)base;
     hrf_free(k->taps[0]);
@@ -63,7 +63,7 @@ enum hrf_status hrf_resize_compile(const struct hrf_kernel_row *row, struct hrf_
 {
     (void)row, (void)backend;
     struct resize_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    k->base = (struct hrf_kernel){ .run = plain_resize_run, .destroy = plain_resize_destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     k->n_taps = hrf_resize_n(&k->spec->attributes.resize);

@@ -95,8 +95,8 @@ static void finish_floats(const struct hrf_spec *spec, const double *sums, char 
     }
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status pool_partial_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                        struct hrf_error *err)
 {
     (void)err;
     const struct hrf_spec *spec = ((const struct partial_kernel *)base)->spec;
@@ -109,7 +109,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void pool_partial_destroy(struct hrf_kernel *base)
 {
     hrf_spec_destroy(((struct partial_kernel *)base)->spec);
     hrf_free(base);
@@ -121,7 +121,7 @@ enum hrf_status hrf_partial_compile(const struct hrf_kernel_row *row, struct hrf
 {
     (void)row, (void)backend;
     struct partial_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    kernel->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    kernel->base = (struct hrf_kernel){ .run = pool_partial_run, .destroy = pool_partial_destroy };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
     HRF_MOVE(*out, owned);

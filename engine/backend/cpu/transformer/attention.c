@@ -207,7 +207,7 @@ static void end_sums(struct hrf_attention_tile *t)
 
 /* Turns the block's scores into weights, row by row if mask rows are copied, because there is room
  * for one copy. */
-static void weigh(struct hrf_attention_tile *t)
+static void attention_weigh(struct hrf_attention_tile *t)
 {
     const struct hrf_attention *k = t->of;
     const struct hrf_attributes *a = &k->spec->attributes;
@@ -253,7 +253,7 @@ static void attend_in_blocks(struct hrf_attention_tile *t, int64_t n_keys)
             before[i] = t->rows[i].largest;
         t->of->form->pack(t);
         t->of->form->score(t);
-        weigh(t);
+        attention_weigh(t);
         t->of->form->sum(t, HRF_F32, t->buffer[HRF_SUMS], t->of->view.of[HRF_HEAD_V].columns);
         add_block(t, before);
     }
@@ -291,13 +291,13 @@ static void attend(const struct hrf_attention *k, const struct hrf_kernel_call *
         }
         k->form->load(&t);
         k->form->score(&t);
-        weigh(&t);
+        attention_weigh(&t);
         sum_values(&t);
     }
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status attention_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                     struct hrf_error *err)
 {
     const struct hrf_attention *k = (const struct hrf_attention *)base;
     const struct hrf_part_queues parts = hrf_part_queues_begin(
@@ -315,7 +315,7 @@ static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void attention_destroy(struct hrf_kernel *base)
 {
     struct hrf_attention *k = (struct hrf_attention *)base;
     hrf_spec_destroy(k->spec);
@@ -399,7 +399,7 @@ enum hrf_status hrf_attention_compile(const struct hrf_kernel_row *row, struct h
                                       struct hrf_kernel **out, struct hrf_error *err)
 {
     struct hrf_attention *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){ .run = run, .destroy = destroy };
+    k->base = (struct hrf_kernel){ .run = attention_run, .destroy = attention_destroy };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     k->form = row->own;
     k->backend = backend;

@@ -12,7 +12,8 @@ static int64_t numbers_of_word(const struct hrf_attention *k)
     return k->form->word_type == HRF_WORD_B16_PAIR ? 2 : 1;
 }
 
-static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
+static void attention_floats_measure(const struct hrf_attention *k,
+                                     int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
     const int64_t per_word = numbers_of_word(k), word = sizeof(float);
     const int64_t d = k->view.of[HRF_HEAD_Q].columns, e = k->view.of[HRF_HEAD_V].columns;
@@ -27,7 +28,7 @@ static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_B
 /* Packs K as the right matrix of the first product, [d][keys], and V as that of the second,
  * [keys][e]. Pairs are two channels of a key, which are copied like floats, and two values of a
  * channel. */
-static void pack(struct hrf_attention_tile *t)
+static void attention_floats_pack(struct hrf_attention_tile *t)
 {
     const bool has_pairs = t->of->form->word_type == HRF_WORD_B16_PAIR;
     const int64_t n = t->n_keys, per_word = numbers_of_word(t->of);
@@ -65,7 +66,7 @@ static bool are_copied(const struct hrf_attention *k, enum hrf_dtype type)
     return k->form->scales_products || (type != HRF_F32 && k->form->word_type == HRF_WORD_F32);
 }
 
-static void load(struct hrf_attention_tile *t)
+static void attention_floats_load(struct hrf_attention_tile *t)
 {
     const struct hrf_attention *k = t->of;
     const int64_t d = k->view.of[HRF_HEAD_Q].columns, row = hrf_whole_lines(d);
@@ -79,9 +80,10 @@ static void load(struct hrf_attention_tile *t)
         queries[i] *= k->spec->attributes.attention.scale;
 }
 
-static void multiply(const struct hrf_attention *k, const void *a, int64_t a_stride,
-                     const void *packed, int64_t depth, enum hrf_dtype type, void *y,
-                     int64_t y_stride, int64_t n, int64_t columns)
+static void attention_floats_multiply(const struct hrf_attention *k, const void *a,
+                                      int64_t a_stride, const void *packed, int64_t depth,
+                                      enum hrf_dtype type, void *y, int64_t y_stride, int64_t n,
+                                      int64_t columns)
 {
     const struct hrf_epilogue plain = { .type = type };
     const struct hrf_ahead nothing = { 0 };
@@ -89,18 +91,19 @@ static void multiply(const struct hrf_attention *k, const void *a, int64_t a_str
                        hrf_product_count_panels(columns), &plain, &nothing);
 }
 
-static void score(struct hrf_attention_tile *t)
+static void attention_floats_score(struct hrf_attention_tile *t)
 {
     const struct hrf_attention *k = t->of;
     const int64_t per_word = numbers_of_word(k), d = k->view.of[HRF_HEAD_Q].columns;
     struct hrf_stored_rows q = { HRF_F32, t->buffer[HRF_QUERIES], hrf_whole_lines(d) };
     if (!are_copied(k, k->spec->inputs[HRF_HEAD_Q].dtype))
         q = hrf_head_rows(t, HRF_HEAD_Q, t->first, t->n);
-    multiply(k, q.at, q.row / per_word, t->buffer[HRF_PACKED_KEYS], d / per_word, HRF_F32,
-             t->buffer[HRF_SCORES], k->score_row, t->n, t->n_keys);
+    attention_floats_multiply(k, q.at, q.row / per_word, t->buffer[HRF_PACKED_KEYS], d / per_word,
+                              HRF_F32, t->buffer[HRF_SCORES], k->score_row, t->n, t->n_keys);
 }
 
-static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
+static void attention_floats_weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows,
+                                   int64_t n_rows)
 {
     hrf_rows_softmax_avx512(rows, n_rows, t->n_keys);
 }
@@ -115,16 +118,19 @@ static void weigh_block(struct hrf_attention_tile *t, struct hrf_score_row *rows
     hrf_rows_exponentials_avx512(rows, n_rows, t->n_keys);
 }
 
-static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
+static void attention_floats_sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y,
+                                 int64_t y_row)
 {
-    multiply(t->of, t->buffer[HRF_SCORES], t->of->score_row, t->buffer[HRF_PACKED_VALUES],
-             hrf_ceil_div(t->n_keys, numbers_of_word(t->of)), type, y, y_row, t->n,
-             t->of->view.of[HRF_HEAD_V].columns);
+    attention_floats_multiply(t->of, t->buffer[HRF_SCORES], t->of->score_row,
+                              t->buffer[HRF_PACKED_VALUES],
+                              hrf_ceil_div(t->n_keys, numbers_of_word(t->of)), type, y, y_row, t->n,
+                              t->of->view.of[HRF_HEAD_V].columns);
 }
 
 /* ---- rows ---- */
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *attention_floats_misfit(const struct hrf_graph *graph,
+                                           const struct hrf_node *node)
 {
     return hrf_shape_count(&graph->values[node->outputs[0]].shape) > 0 ? NULL
                                                                        : "its output is empty";
@@ -139,8 +145,8 @@ static const char *long_misfit(const struct hrf_graph *graph, const struct hrf_n
 static const char *pairs_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     struct hrf_head_view view;
-    if (misfit(graph, node) != NULL)
-        return misfit(graph, node);
+    if (attention_floats_misfit(graph, node) != NULL)
+        return attention_floats_misfit(graph, node);
     hrf_head_view(graph, node, &view);
     if (view.of[HRF_HEAD_Q].columns % 2 != 0)
         return HRF_CPU_NO_PAIRS;
@@ -159,8 +165,9 @@ static const char *pairs_misfit(const struct hrf_graph *graph, const struct hrf_
 #define FORM(...)                                                                                  \
     .own = &(const struct hrf_attention_form)                                                      \
     {                                                                                              \
-        .measure = measure, .pack = pack, .load = load, .score = score, .sum = sum, .step = 1,     \
-        __VA_ARGS__                                                                                \
+        .measure = attention_floats_measure, .pack = attention_floats_pack,                        \
+        .load = attention_floats_load, .score = attention_floats_score,                            \
+        .sum = attention_floats_sum, .step = 1, __VA_ARGS__                                        \
     }
 
 const struct hrf_kernel_row hrf_cpu_attention_long = {
@@ -187,5 +194,5 @@ const struct hrf_kernel_row hrf_cpu_attention_of_pairs = ROW_OF_HEADS(
     "heads:avx512_bf16", HRF_FORM_HALF, HRF_ISA_AVX512_BF16, pairs_misfit,
     .word_type = HRF_WORD_B16_PAIR, .weigh = weigh_pairs);
 const struct hrf_kernel_row hrf_cpu_attention_heads = ROW_OF_HEADS(
-    "heads:avx512", HRF_FORM_FLOAT | HRF_FORM_HALF, HRF_ISA_AVX512, misfit,
-    .word_type = HRF_WORD_F32, .weigh = weigh);
+    "heads:avx512", HRF_FORM_FLOAT | HRF_FORM_HALF, HRF_ISA_AVX512, attention_floats_misfit,
+    .word_type = HRF_WORD_F32, .weigh = attention_floats_weigh);

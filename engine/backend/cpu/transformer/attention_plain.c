@@ -5,7 +5,8 @@
 #include "engine/backend/cpu/transformer/attention.h"
 #include "engine/backend/cpu/transformer/softmax.h"
 
-static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
+static void attention_plain_measure(const struct hrf_attention *k,
+                                    int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
     const int64_t d = k->view.of[HRF_HEAD_Q].columns, e = k->view.of[HRF_HEAD_V].columns;
     const int64_t size = sizeof(float);
@@ -24,7 +25,7 @@ static const float *row_of(const struct hrf_attention_tile *t, int which, int64_
 
 /* Packs K as the right matrix of the first product, [d][keys], and V as that of the second,
  * [keys][e]. */
-static void pack(struct hrf_attention_tile *t)
+static void attention_plain_pack(struct hrf_attention_tile *t)
 {
     const struct hrf_head_matrix *k = &t->of->view.of[HRF_HEAD_K], *v = &t->of->view.of[HRF_HEAD_V];
     hrf_float_product_pack(row_of(t, HRF_HEAD_K, t->first_key), k->column, k->row, k->columns,
@@ -35,7 +36,7 @@ static void pack(struct hrf_attention_tile *t)
                            t->buffer[HRF_PACKED_VALUES]);
 }
 
-static void load(struct hrf_attention_tile *t)
+static void attention_plain_load(struct hrf_attention_tile *t)
 {
     const struct hrf_head_matrix *q = &t->of->view.of[HRF_HEAD_Q];
     const float *from = row_of(t, HRF_HEAD_Q, t->first);
@@ -47,8 +48,9 @@ static void load(struct hrf_attention_tile *t)
 }
 
 /* y = a b, with a row for each of the tile's queries. */
-static void multiply(const struct hrf_attention_tile *t, const float *a, int64_t a_row,
-                     const float *packed, int64_t depth, int64_t columns, float *y, int64_t y_row)
+static void attention_plain_multiply(const struct hrf_attention_tile *t, const float *a,
+                                     int64_t a_row, const float *packed, int64_t depth,
+                                     int64_t columns, float *y, int64_t y_row)
 {
     const struct hrf_float_product product = { .a = a,
                                                .a_stride = a_row,
@@ -63,11 +65,11 @@ static void multiply(const struct hrf_attention_tile *t, const float *a, int64_t
     hrf_float_product(&product);
 }
 
-static void score(struct hrf_attention_tile *t)
+static void attention_plain_score(struct hrf_attention_tile *t)
 {
     const int64_t d = t->of->view.of[HRF_HEAD_Q].columns;
-    multiply(t, t->buffer[HRF_QUERIES], d, t->buffer[HRF_PACKED_KEYS], d, t->n_keys,
-             t->buffer[HRF_SCORES], t->of->score_row);
+    attention_plain_multiply(t, t->buffer[HRF_QUERIES], d, t->buffer[HRF_PACKED_KEYS], d, t->n_keys,
+                             t->buffer[HRF_SCORES], t->of->score_row);
 }
 
 #ifdef HRF_BUILD_AVX2 /* which the back end requires */
@@ -76,7 +78,8 @@ static void score(struct hrf_attention_tile *t)
 #define SOFTMAX(what) hrf_softmax_##what##_plain
 #endif
 
-static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
+static void attention_plain_weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows,
+                                  int64_t n_rows)
 {
     SOFTMAX(rows)(rows, n_rows, t->n_keys);
 }
@@ -86,12 +89,13 @@ static void weigh_block(struct hrf_attention_tile *t, struct hrf_score_row *rows
     SOFTMAX(block)(rows, n_rows, t->n_keys);
 }
 
-static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
+static void attention_plain_sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y,
+                                int64_t y_row)
 {
     const int64_t e = t->of->view.of[HRF_HEAD_V].columns;
     (void)type; /* float32 */
-    multiply(t, t->buffer[HRF_SCORES], t->of->score_row, t->buffer[HRF_PACKED_VALUES], t->n_keys, e,
-             y, y_row);
+    attention_plain_multiply(t, t->buffer[HRF_SCORES], t->of->score_row,
+                             t->buffer[HRF_PACKED_VALUES], t->n_keys, e, y, y_row);
 }
 
 static const char *long_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
@@ -103,7 +107,8 @@ static const char *long_misfit(const struct hrf_graph *graph, const struct hrf_n
     .forms = HRF_FORM_FLOAT, .isa = HRF_ISA_ANY, .compile = hrf_attention_compile,                 \
     .own = &(const struct hrf_attention_form)                                                      \
     {                                                                                              \
-        .measure = measure, .pack = pack, .load = load, .score = score, .sum = sum,                \
+        .measure = attention_plain_measure, .pack = attention_plain_pack,                          \
+        .load = attention_plain_load, .score = attention_plain_score, .sum = attention_plain_sum,  \
         .scales_products = true, __VA_ARGS__                                                       \
     }
 
@@ -118,5 +123,5 @@ const struct hrf_kernel_row hrf_cpu_attention_long_plain = {
 const struct hrf_kernel_row hrf_cpu_attention_plain = {
     .name = "attention",
     HRF_ROW_OPS(HRF_OP_ATTENTION, HRF_OP_TOKEN_ATTENTION),
-    FORM(.weigh = weigh, .min_queries = 12, .max_queries = 96, .step = 1),
+    FORM(.weigh = attention_plain_weigh, .min_queries = 12, .max_queries = 96, .step = 1),
 };

@@ -23,7 +23,7 @@ void *hrf_byte_attention_prepare(const struct hrf_spec *spec)
     return a;
 }
 
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *byte_attention_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     (void)graph;
     return node->attributes.attention.causal ? "it is causal" : NULL;
@@ -32,7 +32,7 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
 #define BYTE_ROW(title, on, form)                                                                  \
     {                                                                                              \
         .name = title, HRF_ROW_OPS(HRF_OP_BYTE_ATTENTION), .forms = HRF_FORM_INTEGER, .isa = on,   \
-        .misfit = misfit, .compile = hrf_attention_compile, .own = &form                           \
+        .misfit = byte_attention_misfit, .compile = hrf_attention_compile, .own = &form            \
     }
 #ifdef HRF_BUILD_AVX512
 const struct hrf_kernel_row hrf_cpu_byte_attention_avx512 = BYTE_ROW(

@@ -28,7 +28,8 @@ static int64_t channels_of(const struct hrf_attention *k)
     return hrf_whole_lines(k->view.of[HRF_HEAD_V].columns);
 }
 
-static void measure(const struct hrf_attention *k, int64_t bytes[HRF_ATTENTION_BUFFERS])
+static void byte_attention_loops_measure(const struct hrf_attention *k,
+                                         int64_t bytes[HRF_ATTENTION_BUFFERS])
 {
     const int64_t keys = keys_of(k), channels = channels_of(k);
     bytes[HRF_PACKED_KEYS] = bytes[HRF_PACKED_VALUES] = keys * channels;
@@ -91,7 +92,7 @@ static void pack_values(struct hrf_attention_tile *t)
         terms[c] = a->steps.weights.zero * ((int32_t)t->n_keys * a->v.zero - terms[c]);
 }
 
-static void pack(struct hrf_attention_tile *t)
+static void byte_attention_loops_pack(struct hrf_attention_tile *t)
 {
     pack_keys(t);
     pack_values(t);
@@ -99,7 +100,7 @@ static void pack(struct hrf_attention_tile *t)
     memset(t->buffer[HRF_WEIGHTS], 0, (size_t)(t->of->block * keys_of(t->of)));
 }
 
-static void load(struct hrf_attention_tile *t)
+static void byte_attention_loops_load(struct hrf_attention_tile *t)
 {
     const uint8_t flip = ((const struct hrf_byte_attention *)t->of->constants)->q.flip;
     for (int64_t i = 0; i < t->n; i++) {
@@ -189,19 +190,21 @@ static inline void product_block(const uint8_t *left, int64_t left_row, const in
 }
 #endif
 
-static void multiply(const uint8_t *left, int64_t left_row, const int8_t *right, int64_t depth,
-                     int64_t n_columns, int32_t *sums, int64_t sums_row)
+static void byte_attention_loops_multiply(const uint8_t *left, int64_t left_row,
+                                          const int8_t *right, int64_t depth, int64_t n_columns,
+                                          int32_t *sums, int64_t sums_row)
 {
     for (int64_t c = 0; c < n_columns; c += 2 * COLUMNS)
         product_block(left, left_row, right + c * depth, depth, c + COLUMNS < n_columns ? 2 : 1,
                       sums + c, sums_row);
 }
 
-static void score(struct hrf_attention_tile *t)
+static void byte_attention_loops_score(struct hrf_attention_tile *t)
 {
     const int64_t channels = channels_of(t->of);
-    multiply(t->buffer[HRF_QUERIES], channels, t->buffer[HRF_PACKED_KEYS], channels, keys_of(t->of),
-             t->buffer[HRF_SCORES], t->of->score_row);
+    byte_attention_loops_multiply(t->buffer[HRF_QUERIES], channels, t->buffer[HRF_PACKED_KEYS],
+                                  channels, keys_of(t->of), t->buffer[HRF_SCORES],
+                                  t->of->score_row);
 }
 
 static inline int32_t round_to(const struct hrf_byte_steps *s, float t)
@@ -245,7 +248,8 @@ static void weigh_row(const struct hrf_attention_tile *t, int64_t query, int32_t
         weights[i] = (uint8_t)round_to(&a->steps.weights, (float)(int32_t)exponentials[i] * factor);
 }
 
-static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int64_t n_rows)
+static void byte_attention_loops_weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows,
+                                       int64_t n_rows)
 {
     for (int64_t i = 0; i < n_rows; i++) {
         const int64_t query = rows + i - t->rows;
@@ -254,7 +258,8 @@ static void weigh(struct hrf_attention_tile *t, struct hrf_score_row *rows, int6
     }
 }
 
-static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int64_t y_row)
+static void byte_attention_loops_sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y,
+                                     int64_t y_row)
 {
     const struct hrf_byte_attention *a = t->of->constants;
     const int64_t keys = keys_of(t->of);
@@ -262,8 +267,8 @@ static void sum(struct hrf_attention_tile *t, enum hrf_dtype type, void *y, int6
     const uint8_t *weights = t->buffer[HRF_WEIGHTS];
     uint8_t *to = y;
     (void)type; /* 8 bits */
-    multiply(weights, keys, t->buffer[HRF_PACKED_VALUES], keys, channels_of(t->of),
-             t->buffer[HRF_SCORES], t->of->score_row);
+    byte_attention_loops_multiply(weights, keys, t->buffer[HRF_PACKED_VALUES], keys,
+                                  channels_of(t->of), t->buffer[HRF_SCORES], t->of->score_row);
     for (int64_t i = 0; i < t->n; i++, weights += keys, sums += t->of->score_row, to += y_row) {
         const int32_t term = -a->v.zero * sum_row(weights, t->n_keys);
         for (int64_t c = 0; c < t->of->view.of[HRF_HEAD_V].columns; c++)
@@ -277,10 +282,10 @@ const struct hrf_attention_form EXPAND(hrf_byte_attention, HRF_INSTRUCTION_SET) 
     .max_queries = HRF_BYTE_QUERIES,
     .step = HRF_BYTE_QUERIES,
     .prepare = hrf_byte_attention_prepare,
-    .measure = measure,
-    .pack = pack,
-    .load = load,
-    .score = score,
-    .weigh = weigh,
-    .sum = sum,
+    .measure = byte_attention_loops_measure,
+    .pack = byte_attention_loops_pack,
+    .load = byte_attention_loops_load,
+    .score = byte_attention_loops_score,
+    .weigh = byte_attention_loops_weigh,
+    .sum = byte_attention_loops_sum,
 };

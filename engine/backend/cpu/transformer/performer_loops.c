@@ -22,7 +22,7 @@ static void project(const struct hrf_performer *a, const float *u, double *restr
     }
 }
 
-static double largest(const struct hrf_performer *a, const double *l)
+static double performer_loops_largest(const struct hrf_performer *a, const double *l)
 {
     double high = -INFINITY;
     for (int64_t f = 0; f < a->m; f++)
@@ -40,7 +40,7 @@ static void features(const struct hrf_performer *a, const float *u, const float 
             out[f] = (out[f] < 0 ? 0 : out[f]) + a->epsilon;
         return;
     }
-    const double most = high != NULL ? (double)*high : largest(a, out);
+    const double most = high != NULL ? (double)*high : performer_loops_largest(a, out);
     double square = 0;
     for (int64_t c = 0; c < a->d; c++)
         square += (double)u[c] * (double)u[c];
@@ -54,7 +54,7 @@ float HRF_PERFORMER(max)(const struct hrf_performer *a, const float *k, int64_t 
     double l[HRF_PERFORMER_MAX_FEATURES], high = -INFINITY;
     for (int64_t t = 0; t < n_tokens; t++) {
         project(a, k + t * a->token_stride, l);
-        high = fmax(high, largest(a, l));
+        high = fmax(high, performer_loops_largest(a, l));
     }
     return (float)high;
 }

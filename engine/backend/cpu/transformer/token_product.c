@@ -119,8 +119,8 @@ static void run_from(const struct token_kernel *k, const struct hrf_row_norm *no
     }
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status token_product_run(struct hrf_kernel *base,
+                                         const struct hrf_kernel_call *call, struct hrf_error *err)
 {
     (void)err;
     run_from((const struct token_kernel *)base, NULL, call->inputs[HRF_CONV_X], call);
@@ -131,7 +131,7 @@ bool hrf_cpu_token_product_takes_norm(const struct hrf_kernel *kernel, int64_t n
                                       int64_t depth)
 {
     const struct token_kernel *k = (const struct token_kernel *)kernel;
-    return kernel->run == run && k->n_rows == n_rows && k->product.depth == depth;
+    return kernel->run == token_product_run && k->n_rows == n_rows && k->product.depth == depth;
 }
 
 void hrf_cpu_token_product_run_normed(const struct hrf_kernel *kernel,
@@ -183,7 +183,7 @@ static void pack_for_vnni(struct token_kernel *k, const int8_t *w)
 
 /* ---- making one ---- */
 
-static void destroy(struct hrf_kernel *base)
+static void token_product_destroy(struct hrf_kernel *base)
 {
     struct token_kernel *k = (struct token_kernel *)base;
     hrf_free(k->factors);
@@ -261,18 +261,20 @@ static enum hrf_status prepare_vnni(struct token_kernel *k, const struct hrf_gra
     pack_for_vnni(k, w);
     k->product.packed = k->weights;
     k->product.sums = k->sums;
-    k->base.run = run;
+    k->base.run = token_product_run;
     choose_blocks(k);
     return HRF_OK;
 }
 #endif
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *node,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status token_product_compile(const struct hrf_kernel_row *row,
+                                             struct hrf_backend *backend,
+                                             const struct hrf_graph *graph,
+                                             const struct hrf_node *node, struct hrf_kernel **out,
+                                             struct hrf_error *err)
 {
     struct token_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base.destroy = destroy;
+    k->base.destroy = token_product_destroy;
     HRF_AUTO(hrf_kernel) owned = &k->base;
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     k->backend = backend;
@@ -295,7 +297,7 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 #define TOKEN_ROW(title, which)                                                                    \
     {                                                                                              \
         .name = title, HRF_ROW_OPS(HRF_OP_TOKEN_PRODUCT), .isa = which,                            \
-        .epilogues = HRF_ANY_EPILOGUE, .compile = compile                                          \
+        .epilogues = HRF_ANY_EPILOGUE, .compile = token_product_compile                            \
     }
 #ifdef HRF_BUILD_AVX512
 const struct hrf_kernel_row hrf_cpu_token_product_avx512 = TOKEN_ROW("int8 tokens:avx512_vnni",

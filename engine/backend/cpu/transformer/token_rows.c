@@ -50,8 +50,8 @@ static void run_swiglu(const struct rows_kernel *k, const struct hrf_kernel_call
                           (char *)call->output + row * k->n * (int64_t)hrf_dtype_size(y), k->n);
 }
 
-static enum hrf_status run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
-                           struct hrf_error *err)
+static enum hrf_status token_rows_run(struct hrf_kernel *base, const struct hrf_kernel_call *call,
+                                      struct hrf_error *err)
 {
     (void)err;
     const struct rows_kernel *k = (const struct rows_kernel *)base;
@@ -104,7 +104,7 @@ static enum hrf_status run_function(struct hrf_kernel *base, const struct hrf_ke
     return HRF_OK;
 }
 
-static void destroy(struct hrf_kernel *base)
+static void token_rows_destroy(struct hrf_kernel *base)
 {
     hrf_spec_destroy(((struct rows_kernel *)base)->spec);
     hrf_free(base);
@@ -140,7 +140,7 @@ static bool parameters_fit(const struct hrf_graph *graph, const struct hrf_node 
 }
 
 /* Rows of a tensor of rank 4 are not contiguous in memory, but the channels of a pixel are. */
-static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+static const char *token_rows_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const struct hrf_shape *y = &graph->values[node->outputs[0]].shape;
     const bool is_norm = node->op == HRF_OP_LAYER_NORM || node->op == HRF_OP_RMS_NORM;
@@ -154,15 +154,18 @@ static const char *misfit(const struct hrf_graph *graph, const struct hrf_node *
                : "its scale or bias are not a float for each number";
 }
 
-static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_backend *backend,
-                               const struct hrf_graph *graph, const struct hrf_node *node,
-                               struct hrf_kernel **out, struct hrf_error *err)
+static enum hrf_status token_rows_compile(const struct hrf_kernel_row *row,
+                                          struct hrf_backend *backend,
+                                          const struct hrf_graph *graph,
+                                          const struct hrf_node *node, struct hrf_kernel **out,
+                                          struct hrf_error *err)
 {
     (void)row, (void)backend;
     struct rows_kernel *k = hrf_calloc(1, sizeof *k);
-    k->base = (struct hrf_kernel){
-        .run = run, .destroy = destroy, .can_fuse = can_fuse, .run_fused = run_fused
-    };
+    k->base = (struct hrf_kernel){ .run = token_rows_run,
+                                   .destroy = token_rows_destroy,
+                                   .can_fuse = can_fuse,
+                                   .run_fused = run_fused };
     HRF_AUTO(hrf_kernel) owned = &k->base;
     HRF_TRY(hrf_spec_create(graph, node, &k->spec, err));
     const struct hrf_shape *y = &k->spec->output.shape;
@@ -181,6 +184,6 @@ const struct hrf_kernel_row hrf_cpu_token_rows = {
     .is_op = hrf_functions_have_avx512,
     .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
     .isa = HRF_ISA_AVX512,
-    .misfit = misfit,
-    .compile = compile,
+    .misfit = token_rows_misfit,
+    .compile = token_rows_compile,
 };
