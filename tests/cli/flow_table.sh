@@ -38,6 +38,9 @@ json_of() { # command
     head) # needs embeddings: flow_head.sh makes some
         grep -q -- "head train .*--json" "$HRF_SOURCE_DIR/tests/cli/flow_head.sh" && echo '{}'
         ;;
+    train) # flow_train.sh trains
+        grep -q -- "train .*--json" "$HRF_SOURCE_DIR/tests/cli/flow_train.sh" && echo '{}'
+        ;;
     *) echo "this test does not know how to run '$1 --json'" >&2 ;;
     esac
 }

@@ -52,11 +52,11 @@ def export(directory, names):
         torch_gradients.export(net, torch.randn(batch, 3, size, size), os.path.join(directory, name + ".onnx"))
 
 
-def time_torch(name, threads, steps):
+def time_torch(name, threads, steps, size, batch):
     import torch
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     torch.set_num_threads(threads)
-    size, batch = NETS[name]
+    NETS[name] = size, batch
     net = make(name).eval()
     x = torch.randn(batch, 3, size, size)
     if name in LAST:
@@ -82,8 +82,8 @@ def time_both(args, name):
     size, batch = NETS[name]
     theirs, ours = [], []
     for _ in range(args.rounds):
-        theirs.append(json.loads(subprocess.run([sys.executable, __file__, "torch", name, str(args.threads), str(args.steps)], check=True,
-                                                capture_output=True, text=True).stdout))
+        theirs.append(json.loads(subprocess.run([sys.executable, __file__, "torch", name, str(args.threads), str(args.steps), str(size),
+                                                 str(batch)], check=True, capture_output=True, text=True).stdout))
         ours.append(json.loads(subprocess.run(
             [args.engine, "bench", "--model", f"{args.directory}/{name}.onnx", "--size", str(size), "--batch", str(batch), "--threads",
              str(args.threads), "--runs", str(args.steps + 1), "--loss", "cross_entropy", "--device", "cpu", "--json"], check=True,
@@ -100,7 +100,7 @@ def time_both(args, name):
 
 def main():
     if sys.argv[1:2] == ["torch"]:
-        return time_torch(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        return time_torch(sys.argv[2], *map(int, sys.argv[3:7]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["export", "time"])
     parser.add_argument("directory")
@@ -109,8 +109,12 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3, help="timed steps of each in a round")
+    parser.add_argument("--size", type=int, help="instead of the network's own")
+    parser.add_argument("--batch", type=int, help="likewise")
     args = parser.parse_args()
     names = args.nets or list(NETS)
+    for name in names:
+        NETS[name] = args.size or NETS[name][0], args.batch or NETS[name][1]
     if args.what == "export":
         return export(args.directory, names)
     for name in names:
