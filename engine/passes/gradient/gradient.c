@@ -374,13 +374,13 @@ static enum hrf_status add_compared(struct hrf_graph *graph, int32_t y, struct c
                                     struct hrf_error *err)
 {
     const struct hrf_shape shape = graph->values[y].shape;
-    const struct hrf_shape *images = &graph->values[graph->inputs[0]].shape;
+    const struct hrf_shape images = graph->values[graph->inputs[0]].shape;
     struct hrf_shape of_images = { .rank = shape.rank, .dims = { shape.dims[0] } };
     with->counts = HRF_NO_VALUE;
     HRF_TRY(hrf_graph_add_value(graph, "target", HRF_F32, &shape, NULL, &with->target, err));
     if (graph->n_images == 0)
         return HRF_OK;
-    if (shape.rank == 0 || images->rank == 0 || shape.dims[0] != images->dims[0])
+    if (shape.rank == 0 || images.rank == 0 || shape.dims[0] != images.dims[0])
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "the network's output does not have the batch as its first dimension, "
                              "so data= and microbatches= cannot share it: use spatial= or stages= "
