@@ -318,8 +318,7 @@ static enum hrf_status add_gradients(enum hrf_loss loss, struct hrf_graph *graph
                                      struct hrf_error *err)
 {
     struct hrf_gradients gradients = { .n = 0 };
-    HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    const enum hrf_status status = hrf_pass_gradient(graph, loss, &gradients, err);
+    const enum hrf_status status = hrf_pass_training_step(graph, loss, NULL, &gradients, err);
     hrf_gradients_release(&gradients);
     return status == HRF_OK ? hrf_graph_infer_shapes(graph, err) : status;
 }

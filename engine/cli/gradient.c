@@ -54,17 +54,10 @@ static enum hrf_status make_graph(const struct request *request, const struct hr
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
     HRF_TRY(hrf_onnx_read(request->model, &graph, err));
-    if (graph->n_inputs != 1)
-        return hrf_error_set(err, HRF_E_USER, "%s has %d inputs; gradient supports one",
-                             request->model, (int)graph->n_inputs);
     HRF_TRY(set_part(request, input, graph, err));
-    HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    if (request->uses_batch) {
-        HRF_TRY(hrf_pass_batch_statistics(graph, &norms, err));
-        HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    }
-    *y = graph->values[graph->outputs[0]].shape;
-    HRF_TRY(hrf_pass_gradient(graph, request->loss, gradients, err));
+    HRF_TRY(hrf_pass_training_step(graph, request->loss, request->uses_batch ? &norms : NULL,
+                                   gradients, err));
+    *y = graph->values[graph->inputs[1]].shape; /* of the target */
     if (graph->n_images > 0)
         y->dims[0] = graph->n_images;
     *out = graph;

@@ -152,6 +152,14 @@ void hrf_value_release_data(struct hrf_value *value)
     value->data = NULL;
 }
 
+void hrf_value_set_data(struct hrf_value *value, void *data)
+{
+    hrf_value_release_data(value);
+    value->data = data;
+    value->is_borrowed = false;
+    hrf_value_own_data(value);
+}
+
 void hrf_graph_drop_constant(struct hrf_graph *graph, int32_t index)
 {
     static unsigned char

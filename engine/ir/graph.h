@@ -507,6 +507,9 @@ HRF_CHECKED enum hrf_status hrf_graph_share_value(struct hrf_graph *graph,
 void hrf_value_own_data(struct hrf_value *value);
 /* For code that removes values: frees the data unless another graph shares it. */
 void hrf_value_release_data(struct hrf_value *value);
+/* Gives a constant other data (heap, dense, of the shape that the value has or then gets), which it
+ * owns from then on. Graphs that share the old data keep them. */
+void hrf_value_set_data(struct hrf_value *value, void *data);
 /* Makes constants inputs of the graph, appended in this order, so that no pass computes with their
  * numbers, which are released. Their values keep their indices and names. */
 HRF_CHECKED enum hrf_status hrf_graph_open_constants(struct hrf_graph *graph, const int32_t *values,

@@ -143,13 +143,6 @@ static bool gives(const struct hrf_exchange *x, int32_t rank, int32_t n_ranks)
     return false;
 }
 
-/* The coordinates of a box counted from the beginning of another one. */
-static struct hrf_box within(const struct hrf_box *box, const struct hrf_box *whole)
-{
-    return (struct hrf_box){ { box->lo[0] - whole->lo[0], box->lo[1] - whole->lo[1] },
-                             { box->hi[0] - whole->lo[0], box->hi[1] - whole->lo[1] } };
-}
-
 /* The value that the exchange reads on this rank. */
 static int32_t input_of(const struct building *b, const struct hrf_exchange *x)
 {
@@ -185,7 +178,7 @@ static enum hrf_status add_exchange(struct building *b, int32_t e, struct hrf_er
     b->exchanged[e] = output;
     const struct hrf_box own = hrf_box_intersect(&x->local[b->rank], &x->need[b->rank]);
     if (!hrf_box_is_empty(&own))
-        about(b)->own = within(&own, &x->need[b->rank]);
+        about(b)->own = hrf_box_within(&own, &x->need[b->rank]);
     about(b)->input_at = hrf_exchange_offset(x, &x->need[b->rank], &x->local[b->rank]);
     about(b)->output_at = hrf_exchange_offset(x, &x->local[b->rank], &x->need[b->rank]);
     return HRF_OK;
@@ -342,7 +335,7 @@ static void note_interior(struct building *b, int32_t n)
         if (added->inputs[k] >= 0)
             b->to->values[added->inputs[k]].pixel_stride = 0;
     b->to->values[added->outputs[0]].pixel_stride = 0;
-    about(b)->own = within(&interior, box);
+    about(b)->own = hrf_box_within(&interior, box);
 }
 
 /* Sets where the heads of keys and values begin in the channels that an exchange brought. */
@@ -506,8 +499,8 @@ static enum hrf_status add_wider(struct building *b, const struct hrf_node *node
     const int32_t value = node->outputs[0];
     const struct hrf_box *box = hrf_partition_box(b->p, value, b->rank);
     const struct hrf_box wide = hrf_region_needed(b->from, node, 0, box);
-    const struct hrf_box cut = within(box, &wide);
-    struct hrf_attributes slice = hrf_attributes_default();
+    const struct hrf_box cut = hrf_box_within(box, &wide);
+    const struct hrf_attributes slice = hrf_region_slice(&cut);
     HRF_AUTO_FREE char *name = hrf_format("%s.cut", node->name);
     int32_t all;
     HRF_TRY(add_value(b, value, "", &wide, &all, err));
@@ -516,13 +509,6 @@ static enum hrf_status add_wider(struct building *b, const struct hrf_node *node
                                attributes, err));
     if (hrf_box_equal(box, &wide))
         return HRF_OK;
-    slice.n_axes = 2;
-    for (int i = 0; i < 2; i++) {
-        slice.axes[i] = 2 + i;
-        slice.slice.starts[i] = cut.lo[i];
-        slice.slice.ends[i] = cut.hi[i];
-        slice.slice.steps[i] = 1;
-    }
     HRF_TRY(add_value(b, value, ".cut", box, &b->values[value], err));
     return hrf_graph_add_node(b->to, HRF_OP_SLICE, name, &all, 1, &b->values[value], 1, &slice,
                               err);

@@ -631,6 +631,25 @@ struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
     return a;
 }
 
+struct hrf_box hrf_box_within(const struct hrf_box *box, const struct hrf_box *whole)
+{
+    return (struct hrf_box){ { box->lo[0] - whole->lo[0], box->lo[1] - whole->lo[1] },
+                             { box->hi[0] - whole->lo[0], box->hi[1] - whole->lo[1] } };
+}
+
+struct hrf_attributes hrf_region_slice(const struct hrf_box *box)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.n_axes = 2;
+    for (int i = 0; i < 2; i++) {
+        a.axes[i] = 2 + i;
+        a.slice.starts[i] = box->lo[i];
+        a.slice.ends[i] = box->hi[i];
+        a.slice.steps[i] = 1;
+    }
+    return a;
+}
+
 struct hrf_box hrf_region_needed(const struct hrf_graph *graph, const struct hrf_node *node,
                                  int32_t k, const struct hrf_box *out)
 {

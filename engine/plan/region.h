@@ -19,6 +19,8 @@ bool hrf_box_equal(const struct hrf_box *a,
                    const struct hrf_box *b); /* all empty boxes are equal */
 bool hrf_box_contains(const struct hrf_box *outer, const struct hrf_box *inner);
 struct hrf_box hrf_box_intersect(const struct hrf_box *a, const struct hrf_box *b);
+/* The coordinates of a box counted from the beginning of another one. */
+struct hrf_box hrf_box_within(const struct hrf_box *box, const struct hrf_box *whole);
 struct hrf_box hrf_box_hull(const struct hrf_box *a, const struct hrf_box *b);
 /* The box of a whole value. The tokens of a value of rank 3, [N][T][C], are its rows, in one
  * column; a value of another rank than 3 and 4 is one pixel. */
@@ -62,6 +64,8 @@ void hrf_region_pace(const struct hrf_graph *graph, const struct hrf_node *node,
  * same, or it has additional rows and columns at the end that the window's stride skips. */
 bool hrf_region_suits(const struct hrf_node *node, int32_t k, const struct hrf_box *have,
                       const struct hrf_box *need);
+/* The attributes of a SLICE of images that takes `box`. */
+struct hrf_attributes hrf_region_slice(const struct hrf_box *box);
 /* The node's attributes for computing only `out`: padding only at the true border of the image. */
 struct hrf_attributes hrf_region_attributes(const struct hrf_graph *graph,
                                             const struct hrf_node *node, const struct hrf_box *out);

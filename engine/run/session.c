@@ -12,6 +12,7 @@
 #include "schema/settings/precision.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 void *hrf_session_buffer(const struct hrf_session *session, int32_t value)
@@ -523,20 +524,24 @@ static enum hrf_status compile_part(struct hrf_session *session, const struct hr
 }
 
 /* Checks the memory of the session that is known so far against the limit. */
-static enum hrf_status check_limit(const struct hrf_session *session, int64_t limit,
-                                   struct hrf_error *err)
+static enum hrf_status check_limit(const struct hrf_session *session,
+                                   const struct hrf_session_config *config, struct hrf_error *err)
 {
     const struct hrf_session_memory *m = &session->memory;
-    int64_t needed = hrf_session_memory_total(m);
-    if (limit > 0 && needed > limit)
-        return hrf_error_set(err, HRF_E_NOMEM,
-                             "the model needs at least %.2f GiB (activations %.2f, weights %.2f, "
-                             "workspace %.2f) and {engine.memory} allows %.2f GiB; use a smaller "
-                             "batch",
-                             (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
-                             (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
-                             (double)limit / 0x1p30);
-    return HRF_OK;
+    const int64_t limit = config->memory_limit_bytes, kept = config->memory_kept_bytes;
+    const int64_t needed = hrf_session_memory_total(m) + kept;
+    char beside[32] = "";
+    if (limit <= 0 || needed <= limit)
+        return HRF_OK;
+    if (kept > 0)
+        snprintf(beside, sizeof beside, ", kept %.2f", (double)kept / 0x1p30);
+    return hrf_error_set(err, HRF_E_NOMEM,
+                         "the model needs at least %.2f GiB (activations %.2f, weights %.2f, "
+                         "workspace %.2f%s) and {engine.memory} allows %.2f GiB; use a smaller "
+                         "batch",
+                         (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
+                         (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
+                         beside, (double)limit / 0x1p30);
 }
 
 /* last[value]: the last step whose node reads it. */
@@ -584,7 +589,8 @@ static void drop_read_constants(struct hrf_session *session, const int32_t *last
 
 /* The limit is checked after each kernel, because a malicious model may use one set of weights in
  * every node. */
-static enum hrf_status compile_kernels(struct hrf_session *session, const bool *kept, int64_t limit,
+static enum hrf_status compile_kernels(struct hrf_session *session, const bool *kept,
+                                       const struct hrf_session_config *config,
                                        struct hrf_error *err)
 {
     const struct hrf_plan *plan = session->plan;
@@ -593,7 +599,7 @@ static enum hrf_status compile_kernels(struct hrf_session *session, const bool *
     for (; session->n_kernels < plan->n_steps; session->n_kernels++) {
         const int32_t i = session->n_kernels;
         struct hrf_kernel *kernel = NULL;
-        HRF_TRY(check_limit(session, limit, err));
+        HRF_TRY(check_limit(session, config, err));
         if (hrf_op_communicates(session->graph->nodes[plan->steps[i].node].op))
             continue;
         if (hrf_plan_is_as_before(plan, session->graph, i)) {
@@ -640,14 +646,15 @@ static bool can_fuse(void *context, int32_t first, const struct hrf_fused_pair *
     return kernel->can_fuse != NULL && kernel->can_fuse(kernel, session->kernels[first + 1], pair);
 }
 
-static enum hrf_status allocate(struct hrf_session *session, int64_t limit, struct hrf_error *err)
+static enum hrf_status allocate(struct hrf_session *session,
+                                const struct hrf_session_config *config, struct hrf_error *err)
 {
     if (session->device.peers != NULL)
         session->memory.activation_bytes += hrf_device_peers_bytes(session->device.peers);
     if (session->has_pixels) /* two batches of pixels are in flight as bytes */
         session->memory.activation_bytes += HRF_SESSION_SLOTS *
                                             hrf_shape_count(hrf_session_input_shape(session, 0));
-    HRF_TRY(check_limit(session, limit, err));
+    HRF_TRY(check_limit(session, config, err));
     allocate_calls(session);
     size_t arena = (size_t)session->plan->arena_bytes;
     size_t workspace = (size_t)session->memory.workspace_bytes;
@@ -871,7 +878,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
         hrf_peers_bind(session->peers, session->plan);
     HRF_TRY(start(session, config, err));
     HRF_AUTO_FREE bool *kept = find_kept(session->graph);
-    HRF_TRY(compile_kernels(session, kept, config->memory_limit_bytes, err));
+    HRF_TRY(compile_kernels(session, kept, config, err));
     hrf_plan_fuse(session->plan, session->graph, can_fuse, session);
     HRF_TRY(hrf_plan_check(session->plan, session->graph, err));
     session->may_borrow = may_borrow_input(session);
@@ -882,7 +889,7 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
         hrf_strbuf_adds(&session->notes, session->device.ops->notes(session->backend));
     if (session->device.peers != NULL)
         hrf_strbuf_adds(&session->notes, hrf_device_peers_notes(session->device.peers));
-    HRF_TRY(allocate(session, config->memory_limit_bytes, err));
+    HRF_TRY(allocate(session, config, err));
     if (session->device.peers != NULL)
         hrf_device_peers_ready(session->device.peers);
     return HRF_OK;

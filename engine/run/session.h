@@ -40,6 +40,7 @@ struct hrf_session_config {
         *cutting; /* costs for stages (rank.h); borrowed during creation; NULL: rough estimates */
     int32_t n_threads;          /* 0: all that the process may use */
     int64_t memory_limit_bytes; /* 0: none; HRF_E_NOMEM with both numbers if it is exceeded */
+    int64_t memory_kept_bytes;  /* what is in use beside the session and counts, too */
     /* Every value that can be lowered is stored as a dense tensor, for observers
      * (hrf_session_observe): no prologues are fused. */
     bool every_tensor;

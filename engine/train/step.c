@@ -86,13 +86,9 @@ static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_gra
     HRF_AUTO(hrf_graph) made = NULL;
     HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
     HRF_TRY(hrf_graph_copy(network, &made, err));
-    HRF_TRY(hrf_graph_infer_shapes(made, err));
     choose_weights(made, &s->config);
-    if (s->config.uses_batch) {
-        HRF_TRY(hrf_pass_batch_statistics(made, &norms, err));
-        HRF_TRY(hrf_graph_infer_shapes(made, err));
-    }
-    HRF_TRY(hrf_pass_gradient(made, s->config.loss, gradients, err));
+    HRF_TRY(hrf_pass_training_step(made, s->config.loss, s->config.uses_batch ? &norms : NULL,
+                                   gradients, err));
     HRF_TRY(keep_statistics(s, made, &norms, err));
     s->trained.items = hrf_calloc((size_t)gradients->n + 1, sizeof *s->trained.items);
     for (int32_t i = 0; i < gradients->n; i++) {
@@ -128,11 +124,16 @@ static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hr
     enum hrf_status status = HRF_E_NOMEM;
     const int32_t asked = config->tiles[0] * config->tiles[1];
     if (asked <= 1)
-        status = hrf_weighted_session_create(graph, &s->trained, gradients, config, false,
-                                             &s->whole, &why);
+        status = hrf_weighted_session_create(graph, &s->trained, gradients, config, 0, &s->whole,
+                                             &why);
     if (status != HRF_E_NOMEM || asked == 1)
         return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
-    return hrf_tiled_step_create(network, &s->trained, config, &s->tiled, err);
+    struct hrf_error no_tiles = { .status = HRF_OK };
+    const enum hrf_status tiled = hrf_tiled_step_create(network, &s->trained, config, &s->tiled,
+                                                        &no_tiles);
+    if (tiled == HRF_E_UNSUPPORTED && asked == 0)
+        return hrf_error_set(err, HRF_E_NOMEM, "%s; nor in tiles: %s", why.text, no_tiles.text);
+    return tiled == HRF_OK ? HRF_OK : hrf_error_pass(err, &no_tiles);
 }
 
 enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
@@ -142,10 +143,6 @@ enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
     HRF_AUTO(hrf_train_step) s = hrf_calloc(1, sizeof *s);
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
-    if (network->n_inputs != 1)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the network has %d inputs; training supports one",
-                             (int)network->n_inputs);
     s->config = *config;
     HRF_TRY(make_graph(s, network, &graph, &gradients, err));
     HRF_TRY(create_gradient(s, err));

@@ -18,11 +18,11 @@ struct hrf_weighted_session {
 };
 void hrf_weighted_session_release(struct hrf_weighted_session *weighted);
 /* `graph` is changed: its trained weights become inputs. `gradients` NULL: it computes none.
- * `is_lent`: arena and workspace are lent (hrf_session_lend()). */
+ * kept_bytes: struct hrf_session_config. */
 HRF_CHECKED enum hrf_status
 hrf_weighted_session_create(struct hrf_graph *graph, const struct hrf_trained_list *trained,
                             const struct hrf_gradients *gradients,
-                            const struct hrf_train_step_config *config, bool is_lent,
+                            const struct hrf_train_step_config *config, int64_t kept_bytes,
                             struct hrf_weighted_session *out, struct hrf_error *err);
 
 /* Marks the weights of `graph` that are trained, and no others, as its initializers. */

@@ -25,10 +25,10 @@ struct hrf_tiled_step {
     struct hrf_weighted_session tail; /* inputs: features or their mean, targets */
     int32_t of_features;              /* the tail's output that is the gradient to its input */
     struct hrf_shape image, features;
-    float *images, *all_features;     /* N, H, W, C; features NULL: summed */
+    float *images;                    /* N, H, W, C */
     double *sums;                     /* [N][C] of the features */
     float **gradients;                /* [trained] in ONNX order */
-    int64_t host_bytes;               /* of all that is there beside the session of a tile */
+    int64_t kept_bytes;               /* of all that is there beside the session of a tile */
     struct hrf_session_memory memory; /* of the largest session */
     char text[96];
 };
@@ -123,8 +123,11 @@ static enum hrf_status create_tail(struct hrf_tiled_step *t, struct hrf_error *e
     for (int32_t i = 0; i < gradients.n; i++)
         if (strcmp(gradients.names[i], features) == 0)
             t->of_features = 1 + i;
-    return hrf_weighted_session_create(tail, t->trained, &gradients, &t->config, false, &t->tail,
-                                       err);
+    HRF_TRY(hrf_weighted_session_create(tail, t->trained, &gradients, &t->config, t->kept_bytes,
+                                        &t->tail, err));
+    const struct hrf_session_memory memory = hrf_session_memory(t->tail.session);
+    t->kept_bytes += hrf_session_memory_total(&memory);
+    return HRF_OK;
 }
 
 /* ---- tiles ---- */
@@ -160,15 +163,9 @@ static void cut_exchanges(const struct hrf_partition *p, int32_t tile, struct hr
             continue;
         const struct hrf_exchange *x = &p->exchanges[hrf_rank_map_node(map, n)->row];
         const struct hrf_box *has = &x->local[tile], *need = &x->need[tile];
-        struct hrf_attributes a = hrf_attributes_slice(2, need->lo[0] - has->lo[0],
-                                                       need->hi[0] - has->lo[0]);
-        a.n_axes = 2;
-        a.axes[1] = 3;
-        a.slice.starts[1] = need->lo[1] - has->lo[1];
-        a.slice.ends[1] = need->hi[1] - has->lo[1];
-        a.slice.steps[1] = 1;
+        const struct hrf_box taken = hrf_box_within(need, has);
         node->op = HRF_OP_SLICE;
-        node->attributes = a;
+        node->attributes = hrf_region_slice(&taken);
     }
 }
 
@@ -231,18 +228,13 @@ static enum hrf_status create_session(const struct hrf_tiled_step *t, const stru
                                       int32_t tile, bool is_back, struct hrf_weighted_session *out,
                                       struct hrf_error *err)
 {
-    struct hrf_train_step_config config = t->config;
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
-    if (config.memory_limit_bytes > 0)
-        config.memory_limit_bytes = t->config.memory_limit_bytes > t->host_bytes
-                                        ? t->config.memory_limit_bytes - t->host_bytes
-                                        : 1;
     HRF_TRY(make_tile(t, p, tile, &graph, err));
     if (is_back)
         HRF_TRY(hrf_pass_gradient(graph, HRF_LOSS_LINEAR, &gradients, err));
-    return hrf_weighted_session_create(graph, t->trained, is_back ? &gradients : NULL, &config,
-                                       false, out, err);
+    return hrf_weighted_session_create(graph, t->trained, is_back ? &gradients : NULL, &t->config,
+                                       t->kept_bytes, out, err);
 }
 
 static double area(const struct hrf_box *box)
@@ -332,25 +324,23 @@ static enum hrf_status choose_tiles(struct hrf_tiled_step *t, struct hrf_error *
 static enum hrf_status allocate(struct hrf_tiled_step *t, struct hrf_error *err)
 {
     const size_t image = (size_t)hrf_shape_count(&t->image);
-    const size_t features = t->is_summed ? 0 : (size_t)hrf_shape_count(&t->features);
     const size_t sums = (size_t)(t->features.dims[0] * t->features.dims[1]);
     bool is_short = false;
     t->images = hrf_try_calloc(image + 1, sizeof *t->images);
-    t->all_features = hrf_try_calloc(features + 1, sizeof *t->all_features);
     t->sums = hrf_try_calloc(sums + 1, sizeof *t->sums);
     t->gradients = hrf_calloc((size_t)t->trained->n + 1, sizeof *t->gradients);
-    t->host_bytes = (int64_t)((image + features) * sizeof(float));
+    t->kept_bytes = (int64_t)(image * sizeof(float));
     for (int32_t i = 0; i < t->trained->n; i++) {
         const size_t n = (size_t)hrf_shape_count(&t->trained->items[i].shape);
         t->gradients[i] = hrf_try_calloc(n + 1, sizeof(float));
         is_short |= t->gradients[i] == NULL;
-        t->host_bytes += 2 * (int64_t)(n * sizeof(float)); /* and the weights themselves */
+        t->kept_bytes += 2 * (int64_t)(n * sizeof(float)); /* and the weights themselves */
     }
     for (int32_t v = 0; v < t->network->n_values; v++)
         if (t->network->values[v].data != NULL)
-            t->host_bytes += hrf_value_bytes(&t->network->values[v]);
-    HRF_CHECK_MEMORY(!is_short && t->images != NULL && t->all_features != NULL && t->sums != NULL,
-                     err, "no memory for an image and its features");
+            t->kept_bytes += hrf_value_bytes(&t->network->values[v]);
+    HRF_CHECK_MEMORY(!is_short && t->images != NULL && t->sums != NULL, err,
+                     "no memory for an image and the gradients");
     return HRF_OK;
 }
 
@@ -389,7 +379,6 @@ void hrf_tiled_step_destroy(struct hrf_tiled_step *t)
     hrf_free(t->kind_of);
     hrf_free(t->first_of);
     hrf_free(t->images);
-    hrf_free(t->all_features);
     hrf_free(t->sums);
     hrf_free(t);
 }
@@ -412,7 +401,7 @@ const struct hrf_shape *hrf_tiled_step_target_shape(const struct hrf_tiled_step 
 struct hrf_session_memory hrf_tiled_step_memory(const struct hrf_tiled_step *t)
 {
     struct hrf_session_memory memory = t->memory;
-    memory.activation_bytes += t->host_bytes;
+    memory.activation_bytes += t->kept_bytes;
     return memory;
 }
 
@@ -466,7 +455,7 @@ static enum hrf_status run_forward(struct hrf_tiled_step *t, struct hrf_session 
     if (t->is_summed)
         add_sums(t, features, (int64_t)area(box));
     else
-        copy_box(&t->features, box, t->all_features, features, true);
+        copy_box(&t->features, box, hrf_session_input(t->tail.session, 0), features, true);
     return HRF_OK;
 }
 
@@ -526,13 +515,12 @@ static enum hrf_status run_tiles(struct hrf_tiled_step *t, bool is_back, struct 
     return HRF_OK;
 }
 
-static void feed_tail(struct hrf_tiled_step *t)
+/* What the tail reads of the features, if it is their mean. */
+static void feed_mean(struct hrf_tiled_step *t)
 {
     float *to = hrf_session_input(t->tail.session, 0);
     const int64_t n_pixels = t->features.dims[2] * t->features.dims[3];
-    if (!t->is_summed)
-        memcpy(to, t->all_features, (size_t)hrf_shape_count(&t->features) * sizeof *to);
-    for (int64_t i = 0; i < t->features.dims[0] * t->features.dims[1] && t->is_summed; i++)
+    for (int64_t i = 0; i < t->features.dims[0] * t->features.dims[1]; i++)
         to[i] = (float)(t->sums[i] / (double)n_pixels);
 }
 
@@ -547,7 +535,8 @@ enum hrf_status hrf_tiled_step_run(struct hrf_tiled_step *t, bool is_changed, do
         memset(t->gradients[i], 0,
                (size_t)hrf_shape_count(&t->trained->items[i].shape) * sizeof(float));
     HRF_TRY(run_tiles(t, false, err));
-    feed_tail(t);
+    if (t->is_summed)
+        feed_mean(t);
     HRF_TRY(hrf_session_run(t->tail.session, err));
     *loss = (double)hrf_session_output(t->tail.session, 0)[0];
     add_gradients(t, &t->tail);

@@ -127,10 +127,7 @@ static enum hrf_status set_numbers(struct hrf_graph *graph, const char *name, co
     void *copy = hrf_alloc_aligned(n_bytes + 1, HRF_BUFFER_ALIGNMENT);
     HRF_CHECK_MEMORY(copy != NULL, err, "no memory for the weights '%s'", name);
     memcpy(copy, numbers, n_bytes);
-    hrf_value_release_data(value);
-    value->data = copy;
-    value->is_borrowed = false;
-    hrf_value_own_data(value);
+    hrf_value_set_data(value, copy);
     return HRF_OK;
 }
 

@@ -25,8 +25,7 @@ static void keep_one_input(struct hrf_graph *graph, uint64_t seed)
         float *numbers = hrf_alloc_aligned((size_t)n * sizeof *numbers + 1, sizeof(void *));
         for (int64_t k = 0; k < n; k++)
             numbers[k] = (float)(hrf_random_unit(&random) + 0.25);
-        value->data = numbers;
-        hrf_value_own_data(value);
+        hrf_value_set_data(value, numbers);
     }
     graph->n_inputs = 1;
 }

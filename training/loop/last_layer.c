@@ -88,10 +88,8 @@ static enum hrf_status draw_weight(struct hrf_graph *graph, int32_t index,
     struct hrf_value *value = &graph->values[index];
     float *numbers = NULL;
     HRF_TRY(draw_numbers(shape, bound, random, &numbers, err));
-    hrf_value_release_data(value);
-    value->data = numbers;
+    hrf_value_set_data(value, numbers);
     value->shape = *shape;
-    hrf_value_own_data(value);
     return HRF_OK;
 }
 

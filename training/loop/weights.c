@@ -49,9 +49,7 @@ enum hrf_status hrf_weights_set(const struct hrf_graph *graph, const float *numb
         float *data = hrf_try_alloc_array((size_t)n + 1, sizeof *data);
         HRF_CHECK_MEMORY(data != NULL, err, "no memory for the weights '%s'", value->name);
         memcpy(data, numbers, (size_t)n * sizeof *data);
-        hrf_value_release_data(value);
-        value->data = data;
-        hrf_value_own_data(value);
+        hrf_value_set_data(value, data);
         numbers += n;
     }
     HRF_MOVE(*out, copy);

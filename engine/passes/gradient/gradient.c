@@ -427,3 +427,19 @@ enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
     HRF_TRY(b.status);
     return set_outputs(&b, computed_loss, &with, is_weight, n_values, gradients);
 }
+
+enum hrf_status hrf_pass_training_step(struct hrf_graph *graph, enum hrf_loss loss,
+                                       struct hrf_batch_norms *norms,
+                                       struct hrf_gradients *gradients, struct hrf_error *err)
+{
+    if (graph->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the network has %d inputs; training supports one",
+                             (int)graph->n_inputs);
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    if (norms != NULL) {
+        HRF_TRY(hrf_pass_batch_statistics(graph, norms, err));
+        HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    }
+    return hrf_pass_gradient(graph, loss, gradients, err);
+}
