@@ -11,6 +11,7 @@
 #include "engine/run/slide_head.h"
 #include "heads/bags/bag.h"
 #include "heads/export/export.h"
+#include "training/cohort/folds_and_seeds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -292,12 +293,12 @@ int hrf_engine_head(const struct hrf_command *command, int argc, char **argv)
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    enum hrf_status status = HRF_OK;
     r.files = args.operands + 1;
     r.n_files = args.n_operands - 1;
-    if (r.jobs < 1 || r.jobs > 1024 || r.threads < 0 || r.threads > 4096)
-        status = hrf_error_set(&err, HRF_E_USER, "--jobs is 1 to 1024, --threads 0 to 4096");
-    else if (strcmp(args.operands[0], "train") == 0)
+    enum hrf_status status = hrf_trainings_check_jobs(r.jobs, r.threads, &err);
+    if (status != HRF_OK)
+        return hrf_engine_fail(command->name, &err);
+    if (strcmp(args.operands[0], "train") == 0)
         status = hrf_head_train(&r, &err);
     else if (strcmp(args.operands[0], "score") == 0)
         status = score(&r, &err);

@@ -102,7 +102,7 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
     const struct train_request *r = c->request;
     enum hrf_status status = hrf_train_recipe_read(file, &c->recipe, &findings, err);
     if (status == HRF_OK && c->recipe->slides != NULL)
-        status = hrf_patch_cutter_run(c->recipe, &findings, err);
+        status = hrf_patch_cutter_run(c->recipe, HRF_VERSION, &findings, err);
     if (status == HRF_OK)
         status = hrf_sample_list_read(c->recipe, &c->list, &findings, err);
     fputs(findings.text.text, stderr);
@@ -159,18 +159,16 @@ int hrf_engine_train(const struct hrf_command *command, int argc, char **argv)
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
-    struct hrf_error err = { .status = HRF_OK };
-    enum hrf_status status = HRF_OK;
     if (request.keys) {
         print_keys();
         return 0;
     }
+    struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_RELEASE(train_command) c = { .request = &request };
-    if (request.jobs < 1 || request.jobs > 1024 || request.threads < 0 || request.threads > 4096)
-        status = hrf_error_set(&err, HRF_E_USER, "--jobs is 1 to 1024, --threads 0 to 4096");
-    else if (args.n_operands != 1)
+    enum hrf_status status = hrf_trainings_check_jobs(request.jobs, request.threads, &err);
+    if (status == HRF_OK && args.n_operands != 1)
         status = hrf_error_set(&err, HRF_E_USER, "train needs one file");
-    else
+    if (status == HRF_OK)
         status = train_all(&c, args.operands[0], &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/directory.h"
 #include "base/path.h"
-#include "base/text.h"
+#include "tiler/slide/slide.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +18,6 @@ struct listing {
     void *context;
     struct hrf_skipped_files *passed;
 };
-
-static bool is_slide_name(const char *name)
-{
-    static const char *const known[] = { "svs", "tif", "tiff", "ndpi", "mrxs",
-                                         "scn", "vms", "vmu",  "bif",  "svslide" };
-    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
-    return hrf_text_is_among(extension, known, sizeof known / sizeof known[0]);
-}
 
 static void pass_file(struct hrf_skipped_files *passed, const char *name)
 {
@@ -100,7 +92,7 @@ static enum hrf_status list_one(const struct listing *l, const char *path, const
         l->passed->n_folders++;
         return HRF_OK;
     }
-    if (is_slide_name(name))
+    if (hrf_slide_is_named(name))
         return l->take(l->context, path, err);
     pass_file(l->passed, name);
     return HRF_OK;

@@ -148,6 +148,10 @@ expect_code 0 "$flow" train slides.yaml --fold 0 --seed 1
 expect_text "test_001: "
 ! grep -q "test_002: " "$scratch/err" || fail "patches were cut again"
 diff -r cut out-slides/patches || fail "other patches"
+# Whose a patch is stands in the table that is kept: another rule for it is not passed over.
+sed 's/min_overlap: 0.2/min_overlap: 0.2, patient_until: _/' slides.yaml >patients.yaml
+expect_code 2 "$flow" train patients.yaml
+expect_text "1 patients cannot be split into 2 folds"
 head -c 9000 slides/test_002.tif >slides/test_005.tif
 expect_code 2 "$flow" train slides.yaml
 expect_text "slides/test_005.tif"

@@ -216,6 +216,14 @@ static enum hrf_status open_pixels(struct hrf_slide *slide, struct hrf_error *er
     return HRF_OK;
 }
 
+bool hrf_slide_is_named(const char *name)
+{
+    static const char *const known[] = { "svs", "tif", "tiff", "ndpi", "mrxs",
+                                         "scn", "vms", "vmu",  "bif",  "svslide" };
+    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
+    return hrf_text_is_among(extension, known, sizeof known / sizeof known[0]);
+}
+
 enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out, struct hrf_error *err)
 {
     HRF_GUARD_NOTE(path);

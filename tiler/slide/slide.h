@@ -41,6 +41,9 @@ struct hrf_slide_library {
 };
 void hrf_slide_library(struct hrf_slide_library *out);
 
+/* True if the file's extension is one of a slide's; pictures (png, jpg) and DICOM are not. */
+bool hrf_slide_is_named(const char *name);
+
 /* HRF_E_USER: the file is missing, not readable, not a slide, or cannot be read; the text says
  * which. HRF_E_EXTERNAL or HRF_E_AGAIN: the file system failed. */
 HRF_CHECKED enum hrf_status hrf_slide_open(const char *path, struct hrf_slide **out,

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "image/png_write.h"
 #include "tiler/plan/tile.h"
 #include "tiler/slide/slide.h"
@@ -20,6 +21,7 @@
 struct cut {
     const struct hrf_train_recipe *recipe;
     const struct hrf_workflow_tiler *tiler;
+    const char *settings;     /* what its patches depend on beside its files, as text */
     char *slide, *annotation; /* paths; annotation NULL: none */
     char *name, *patient;     /* of the slide */
     char *folder;             /* of its pictures */
@@ -40,9 +42,6 @@ static void cut_release(struct cut *cut)
 static enum hrf_status make_key(const struct cut *cut, char key[HRF_HASH_HEX],
                                 struct hrf_error *err)
 {
-    const struct hrf_train_recipe *r = cut->recipe;
-    const double numbers[] = { (double)r->patch_size, r->mpp, r->slide_mpp, r->min_overlap,
-                               (double)r->slide_patches };
     HRF_AUTO(hrf_hash) hash = NULL;
     char of_slide[HRF_HASH_HEX], of_annotation[HRF_HASH_HEX] = "";
     HRF_TRY(hrf_slide_content(cut->slide, HRF_CONTENT_SPREAD, of_slide, err));
@@ -51,9 +50,7 @@ static enum hrf_status make_key(const struct cut *cut, char key[HRF_HASH_HEX],
     HRF_TRY(hrf_hash_create(&hash, err));
     hrf_hash_text(hash, of_slide);
     hrf_hash_text(hash, of_annotation);
-    hrf_hash_bytes(hash, numbers, sizeof numbers);
-    for (size_t k = 0; k < r->classes.n_items; k++)
-        hrf_hash_text(hash, r->classes.items[k]);
+    hrf_hash_text(hash, cut->settings);
     hrf_hash_hex(hash, key);
     return HRF_OK;
 }
@@ -164,15 +161,13 @@ static enum hrf_status cut_slide(const struct cut *cut, struct hrf_strbuf *rows,
 
 /* ---- all slides ---- */
 
+/* Pictures, too, which a folder of slides is not searched for elsewhere. */
 static bool is_slide(const char *name)
 {
-    static const char *const endings[] = { "svs", "tif", "tiff", "ndpi",    "mrxs", "scn", "bif",
-                                           "vms", "vmu", "dcm",  "svslide", "png",  "jpg", "jpeg" };
-    HRF_AUTO_FREE char *ending = hrf_path_extension(name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (strcmp(ending, endings[i]) == 0)
-            return true;
-    return false;
+    static const char *const pictures[] = { "dcm", "png", "jpg", "jpeg" };
+    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
+    return hrf_slide_is_named(name) ||
+           hrf_text_is_among(extension, pictures, sizeof pictures / sizeof pictures[0]);
 }
 
 /* NAME.xml, NAME.geojson, NAME_mask.tif ... in the folder of annotations; NULL: there is none. */
@@ -190,10 +185,9 @@ static char *find_annotation(const struct hrf_train_recipe *r, const char *name)
     return NULL;
 }
 
-static void fill_cut(struct cut *cut, const struct hrf_train_recipe *r,
-                     const struct hrf_workflow_tiler *tiler, const char *file, const char *folder)
+static void fill_cut(struct cut *cut, const struct hrf_train_recipe *r, const char *file,
+                     const char *folder)
 {
-    *cut = (struct cut){ .recipe = r, .tiler = tiler };
     cut->slide = hrf_path_join(r->slides, file);
     cut->name = hrf_path_stem(file);
     cut->folder = hrf_path_join(folder, cut->name);
@@ -243,8 +237,9 @@ static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *ta
                : hrf_error_set(err, HRF_E_USER, "%zu of %zu slides cannot be used", n_wrong, n);
 }
 
-static enum hrf_status run(struct hrf_train_recipe *r, const struct hrf_workflow_tiler *tiler,
-                           struct hrf_findings *findings, struct hrf_error *err)
+static enum hrf_status cut_folder(struct hrf_train_recipe *r,
+                                  const struct hrf_workflow_tiler *tiler, const char *settings,
+                                  struct hrf_findings *findings, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     HRF_AUTO_RELEASE(hrf_strbuf) table = HRF_STRBUF_INIT;
@@ -254,8 +249,10 @@ static enum hrf_status run(struct hrf_train_recipe *r, const struct hrf_workflow
     HRF_TRY(hrf_path_list_directory(r->slides, &names, err));
     struct cut *cuts = hrf_calloc(names.n_items + 1, sizeof *cuts);
     for (size_t i = 0; i < names.n_items; i++)
-        if (is_slide(names.items[i]))
-            fill_cut(&cuts[n++], r, tiler, names.items[i], folder);
+        if (is_slide(names.items[i])) {
+            cuts[n] = (struct cut){ .recipe = r, .tiler = tiler, .settings = settings };
+            fill_cut(&cuts[n++], r, names.items[i], folder);
+        }
     enum hrf_status status = n > 0
                                  ? cut_all(cuts, n, &table, findings, err)
                                  : hrf_error_set(err, HRF_E_USER, "'%s' has no slides", r->slides);
@@ -268,10 +265,13 @@ static enum hrf_status run(struct hrf_train_recipe *r, const struct hrf_workflow
     return HRF_OK;
 }
 
-enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe, struct hrf_findings *findings,
-                                     struct hrf_error *err)
+enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe, const char *version,
+                                     struct hrf_findings *findings, struct hrf_error *err)
 {
     HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
     HRF_TRY(make_tiler(recipe, &workflow, findings, err));
-    return run(recipe, &workflow->tiler, findings, err);
+    hrf_strbuf_addf(&settings, "%s\n", version);
+    hrf_train_recipe_describe(recipe, HRF_FOR_TILES, &settings);
+    return cut_folder(recipe, &workflow->tiler, settings.text, findings, err);
 }

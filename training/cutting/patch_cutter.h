@@ -10,10 +10,11 @@
 
 #include "training/recipe/train_recipe.h"
 
-/* Cuts the patches of recipe->slides, and sets recipe->csv to their table. HRF_E_USER: `findings`
- * has all slides and annotations that cannot be used. */
+/* Cuts the patches of recipe->slides, and sets recipe->csv to their table. Those of a slide that
+ * are there stay if slide, outlines, settings and `version`, the program's, are the same.
+ * HRF_E_USER: `findings` has all slides and annotations that cannot be used. */
 HRF_CHECKED enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe,
-                                                 struct hrf_findings *findings,
+                                                 const char *version, struct hrf_findings *findings,
                                                  struct hrf_error *err);
 
 #endif

@@ -209,7 +209,7 @@ static enum hrf_status make_key(const struct hrf_fine_tuning *t, int64_t fold, i
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
     HRF_TRY(hrf_hash_create(&hash, err));
-    hrf_train_recipe_describe(t->recipe, &settings);
+    hrf_train_recipe_describe(t->recipe, HRF_FOR_TRAINING, &settings);
     hrf_hash_text(hash, t->version);
     hrf_hash_text(hash, settings.text);
     hrf_hash_text(hash, t->model_sha256);

@@ -31,6 +31,9 @@ static const char *const norm_names[] = { "frozen", "batch", NULL };
 #define REQUIRED .flags = HRF_SETTING_REQUIRED
 /* What a training is of counts by its content, not by these settings. */
 #define NOT_IN_KEY .phases = HRF_FOR_NOTHING
+/* What patches that are cut depend on, and their table; trainings see it in the pictures. */
+#define OF_PATCHES .phases = HRF_FOR_TILES
+#define OF_BOTH    .phases = HRF_FOR_TILES | HRF_FOR_TRAINING
 
 static const struct hrf_setting rows[] = {
     { PATH("model.file", model), REQUIRED, NOT_IN_KEY,
@@ -67,28 +70,28 @@ static const struct hrf_setting rows[] = {
       .help = "with data.slides: folder of outlines, SLIDE.xml (ASAP, CAMELYON16), SLIDE.geojson "
               "(QuPath) or SLIDE_mask.tif; a slide without is of the first class, as all outside "
               "of outlines; lesions and masks are the last class" },
-    { INTEGER("data.patch_size", patch_size), .initial = "256", .min = 16, .max = 8192, NOT_IN_KEY,
+    { INTEGER("data.patch_size", patch_size), .initial = "256", .min = 16, .max = 8192, OF_PATCHES,
       .help = "with data.slides: px of a patch" },
-    { REAL("data.mpp", mpp), .initial = "0.5", .min = 0.05, .max = 100, NOT_IN_KEY,
+    { REAL("data.mpp", mpp), .initial = "0.5", .min = 0.05, .max = 100, OF_PATCHES,
       .help = "with data.slides: um/px of a patch" },
-    { REAL("data.slide_mpp", slide_mpp), .initial = "0", .min = 0, .max = 10, NOT_IN_KEY,
+    { REAL("data.slide_mpp", slide_mpp), .initial = "0", .min = 0, .max = 10, OF_PATCHES,
       .help = "um/px of slides that do not say it; 0: they are refused" },
-    { REAL("data.min_overlap", min_overlap), .initial = "0.5", .min = 0.01, .max = 1, NOT_IN_KEY,
+    { REAL("data.min_overlap", min_overlap), .initial = "0.5", .min = 0.01, .max = 1, OF_PATCHES,
       .help =
           "a patch is of an outline's class from this share of its area on; one with less of it, "
           "but some, is left out" },
     { INTEGER("data.slide_patches", slide_patches), .initial = "200", .min = 1, .max = 1000000,
-      NOT_IN_KEY, .help = "at most so many patches of each class are drawn from a slide" },
-    { TEXT("data.patient_until", patient_until), NOT_IN_KEY,
+      OF_PATCHES, .help = "at most so many patches of each class are drawn from a slide" },
+    { TEXT("data.patient_until", patient_until), OF_PATCHES,
       .help = "the patient is the file's name up to this text; default: the column patient, the "
               "slide, else each picture is its own" },
-    { TEXTS("classes", classes), REQUIRED,
+    { TEXTS("classes", classes), REQUIRED, OF_BOTH,
       .help = "the words of the labels, in the order of the scores" },
     { WORD("split.by", split, train_split, split_names), .initial = "folds",
       .help = "folds: k folds by patient; column: the column part of the table, or folders of "
               "parts (training, validation, testing)" },
     { INTEGER("split.folds", folds), HRF_HEAD_FOLDS },
-    { INTEGER("split.seed", split_seed), .initial = "1", .min = 0, .max = 1e15,
+    { INTEGER("split.seed", split_seed), .initial = "1", .min = 0, .max = 1e15, OF_BOTH,
       .help = "of the draws of the split" },
     { REAL("split.validation", validation), HRF_HEAD_VALIDATION },
     { TEXTS("train.seeds", seeds), .initial = "[1]", NOT_IN_KEY,
@@ -160,10 +163,12 @@ void hrf_train_recipe_print_keys(struct hrf_strbuf *out)
     hrf_settings_describe(table, out);
 }
 
-void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, struct hrf_strbuf *out)
+void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,
+                               struct hrf_strbuf *out)
 {
     for (size_t i = 0; i < table.n; i++) {
-        if (rows[i].phases == HRF_FOR_NOTHING)
+        const unsigned phases = rows[i].phases == 0 ? HRF_FOR_TRAINING : rows[i].phases;
+        if ((phases & phase) == 0)
             continue;
         HRF_AUTO_JSON value = hrf_setting_value(&rows[i], recipe);
         HRF_AUTO_JSON pair = json_array();
@@ -171,7 +176,8 @@ void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, struct hrf
         HRF_AUTO_FREE char *text = hrf_json_text(pair);
         hrf_strbuf_addf(out, "%s %s\n", rows[i].key, text);
     }
-    hrf_strbuf_addf(out, "has_colours %d\n", recipe->has_colours);
+    if (phase == HRF_FOR_TRAINING)
+        hrf_strbuf_addf(out, "has_colours %d\n", recipe->has_colours);
 }
 
 struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_recipe *recipe)

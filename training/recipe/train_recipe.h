@@ -69,7 +69,9 @@ HRF_DEFINE_AUTO(hrf_train_recipe)
 void hrf_train_recipe_print_keys(struct hrf_strbuf *out);
 /* The settings of the optimiser. */
 struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_recipe *recipe);
-/* Appends every setting that changes a trained network, as text, for the key of a training. */
-void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, struct hrf_strbuf *out);
+/* Appends, as text for a key, every setting that changes a trained network (HRF_FOR_TRAINING), or
+ * the patches that are cut of slides and their table (HRF_FOR_TILES): the rows say which. */
+void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,
+                               struct hrf_strbuf *out);
 
 #endif

@@ -60,29 +60,49 @@ static void all_mistakes_are_told_at_once(void **state)
             fail_msg("not told: %s\nbut: %s", words[i], findings.text.text);
 }
 
-/* Appends `more` to the small file and describes it. */
-static char *described(const char *more)
+/* The small file with more settings of `data`, and of others, described. */
+static char *described(const char *of_data, const char *more, unsigned phase)
 {
     HRF_AUTO(hrf_train_recipe) r = NULL;
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     struct hrf_strbuf text = HRF_STRBUF_INIT;
-    HRF_AUTO_FREE char *file = hrf_format("%s%s", small, more);
+    HRF_AUTO_FREE char *file = hrf_format(
+        "version: 1\nmodel: {file: m.onnx}\ndata: {folders: pictures%s}\n"
+        "classes: [normal, tumor]\nout: o\n%s",
+        of_data, more);
     assert_int_equal(parse(file, &r, &findings), HRF_OK);
-    hrf_train_recipe_describe(r, &text);
+    hrf_train_recipe_describe(r, phase, &text);
     return hrf_strbuf_detach(&text);
 }
 
-static void what_changes_a_network_names_its_training(void **state)
+static void check(const char *of_data, const char *more, bool changes_training,
+                  bool changes_patches)
+{
+    static const unsigned phases[] = { HRF_FOR_TRAINING, HRF_FOR_TILES };
+    const bool changes[] = { changes_training, changes_patches };
+    for (int i = 0; i < 2; i++) {
+        HRF_AUTO_FREE char *before = described("", "", phases[i]);
+        HRF_AUTO_FREE char *after = described(of_data, more, phases[i]);
+        if ((strcmp(before, after) != 0) != changes[i])
+            fail_msg("%s%s changes what names %s, or does not", of_data, more,
+                     i == 0 ? "a training" : "a slide's patches");
+    }
+}
+
+static void what_changes_a_result_names_it(void **state)
 {
     (void)state;
-    HRF_AUTO_FREE char *before = described(""), *seeds = described("train: {seeds: [4]}\n");
-    HRF_AUTO_FREE char *given = described("train: {momentum: 0.9}\n");
-    HRF_AUTO_FREE char *batch = described("train: {batch: 16}\n");
-    HRF_AUTO_FREE char *stain = described("augment: {stain: 0.1}\n");
-    assert_string_equal(before, seeds); /* a seed names its own training */
-    assert_string_equal(before, given);
-    assert_string_not_equal(before, batch);
-    assert_string_not_equal(before, stain);
+    check("", "train: {seeds: [4]}\n", false, false); /* a seed names its own training */
+    check("", "train: {momentum: 0.9}\n", false, false);
+    check("", "train: {batch: 16}\n", true, false);
+    check("", "augment: {stain: 0.1}\n", true, false);
+    check("", "split: {seed: 2}\n", true, true);
+    /* Trainings see these in the pictures. */
+    static const char *const of_patches[] = { ", patch_size: 64",   ", mpp: 1",
+                                              ", slide_mpp: 0.3",   ", min_overlap: 0.1",
+                                              ", slide_patches: 9", ", patient_until: _" };
+    for (size_t i = 0; i < sizeof of_patches / sizeof of_patches[0]; i++)
+        check(of_patches[i], "", false, true);
 }
 
 int main(void)
@@ -90,7 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_file_has_the_defaults),
         cmocka_unit_test(all_mistakes_are_told_at_once),
-        cmocka_unit_test(what_changes_a_network_names_its_training),
+        cmocka_unit_test(what_changes_a_result_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
