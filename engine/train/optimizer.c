@@ -130,8 +130,8 @@ static void step_sgd(const struct hrf_optimizer *o, const struct hrf_trained_wei
     }
 }
 
-/* One step of the moments, and what they say at i: first / (sqrt(second) + epsilon), both without
- * their bias to the zeros that they began with. */
+/* Adam's constants of one step: by_first and by_second correct the bias of the moments, which begin
+ * with 0. */
 struct adam {
     float b1, b2, by_first, by_second, epsilon, clip;
 };
@@ -147,6 +147,8 @@ static struct adam adam_of(const struct hrf_optimizer *o)
                           .clip = (float)o->clip };
 }
 
+/* Advances the moments of number i, and returns first / (sqrt(second) + epsilon) of the corrected
+ * ones. */
 static inline float adam_direction(const struct adam *a, const struct moments *m, int64_t i,
                                    float gradient)
 {
