@@ -46,8 +46,8 @@ void hrf_plot_y_title(struct hrf_out *out, const char *title)
                    HRF_PLOT_TOP + HRF_PLOT_SIDE / 2, title);
 }
 
-void hrf_plot_scaled(struct hrf_out *out, const char *label, int height, const char *x_title,
-                     double x_most, double y_most)
+static void begin(struct hrf_out *out, const char *label, int height, const char *x_title,
+                  double least, double x_most, double y_most)
 {
     hrf_out_markup(out,
                    "<svg viewBox=\"0 0 330 %d\" role=\"img\" aria-label=\"%s\">"
@@ -64,18 +64,36 @@ void hrf_plot_scaled(struct hrf_out *out, const char *label, int height, const c
         hrf_out_addf(out,
                      "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%g</text>"
                      "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%g</text>",
-                     HRF_PLOT_LEFT + at, HRF_PLOT_BOTTOM + 16, x_most * i / 4, HRF_PLOT_LEFT - 7,
-                     HRF_PLOT_BOTTOM - at + 4, y_most * i / 4);
+                     HRF_PLOT_LEFT + at, HRF_PLOT_BOTTOM + 16, least + (x_most - least) * i / 4,
+                     HRF_PLOT_LEFT - 7, HRF_PLOT_BOTTOM - at + 4, least + (y_most - least) * i / 4);
     }
     hrf_out_markup(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>",
                    HRF_PLOT_LEFT + HRF_PLOT_SIDE / 2, HRF_PLOT_BOTTOM + 33, x_title);
 }
 
+void hrf_plot_scaled(struct hrf_out *out, const char *label, int height, const char *x_title,
+                     double x_most, double y_most)
+{
+    begin(out, label, height, x_title, 0, x_most, y_most);
+}
+
+static void add_diagonal(struct hrf_out *out)
+{
+    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/>",
+                 HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
+}
+
 void hrf_plot_square(struct hrf_out *out, const char *label, int height, const char *x_title)
 {
     hrf_plot_frame(out, label, height, x_title);
-    hrf_out_addf(out, "<path d=\"M%d %dL%d %d\" stroke-dasharray=\"4 4\" class=\"base\"/>",
-                 HRF_PLOT_LEFT, HRF_PLOT_BOTTOM, HRF_PLOT_LEFT + HRF_PLOT_SIDE, HRF_PLOT_TOP);
+    add_diagonal(out);
+}
+
+void hrf_plot_ranged(struct hrf_out *out, const char *label, int height, const char *x_title,
+                     double least, double most)
+{
+    begin(out, label, height, x_title, least, most, most);
+    add_diagonal(out);
 }
 
 int hrf_plot_tenths(double units)

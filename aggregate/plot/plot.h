@@ -27,6 +27,9 @@ void hrf_plot_frame(struct hrf_out *out, const char *label, int height, const ch
 /* The same of 0 to x_most and 0 to y_most. */
 void hrf_plot_scaled(struct hrf_out *out, const char *label, int height, const char *x_title,
                      double x_most, double y_most);
+/* The same from `least` to `most` in both directions, with its diagonal. */
+void hrf_plot_ranged(struct hrf_out *out, const char *label, int height, const char *x_title,
+                     double least, double most);
 /* What stands along the upright axis. */
 void hrf_plot_y_title(struct hrf_out *out, const char *title);
 void hrf_plot_square(struct hrf_out *out, const char *label, int height, const char *x_title);

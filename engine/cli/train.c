@@ -44,7 +44,7 @@ static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out
     if (out != NULL)
         *out = figures.testing;
     if (json != NULL)
-        *json = hrf_fine_tuning_json(fold, seed, &figures);
+        *json = hrf_fine_tuning_json(fold, seed, c->recipe->output, &figures);
     return true;
 }
 
@@ -118,6 +118,7 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
         .jobs = r->jobs,
         .threads = r->threads,
         .arguments = arguments,
+        .kind = c->recipe->output,
         .classes = &c->recipe->classes,
         .nouns = "pictures",
         .context = c,

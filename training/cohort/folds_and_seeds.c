@@ -178,33 +178,39 @@ static json_t *mean_json(const struct mean *m)
     return object;
 }
 
-/* One for each row of hrf_scored_figure_rows. */
-typedef struct mean class_means[HRF_MAX_COLUMNS];
+struct figure_means {
+    struct mean of[HRF_MAX_COLUMNS]; /* one for each row */
+};
 
-static void add_figures(class_means means, const struct hrf_scored_figures *figures)
+static void add_figures(struct figure_means *means, const struct hrf_figure_row *rows,
+                        const struct hrf_scored_figures *figures)
 {
-    for (size_t i = 0; hrf_scored_figure_rows[i].key != NULL; i++)
-        mean_add(&means[i], hrf_figure_value(&hrf_scored_figure_rows[i], figures));
+    for (size_t i = 0; rows[i].key != NULL; i++)
+        mean_add(&means->of[i], hrf_figure_value(&rows[i], figures));
 }
 
-static void put_means(json_t *object, const class_means means)
+static void put_means(json_t *object, const struct hrf_figure_row *rows,
+                      const struct figure_means *means)
 {
-    for (size_t i = 0; hrf_scored_figure_rows[i].key != NULL; i++)
-        hrf_json_put(object, hrf_scored_figure_rows[i].key, mean_json(&means[i]));
+    for (size_t i = 0; rows[i].key != NULL; i++)
+        hrf_json_put(object, rows[i].key, mean_json(&means->of[i]));
 }
 
 struct summary {
-    class_means each;   /* over the trainings, of their own figures */
-    class_means pooled; /* over the seeds, of all items that were tested, each once for a seed */
-    int64_t n_items;    /* of the pooled figures */
-    char why[160];      /* of a seed without figures */
-    json_t *trainings;  /* borrowed */
+    const struct hrf_figure_row *rows;
+    struct figure_means each;     /* over the trainings, of their own figures */
+    struct figure_means pooled;   /* over the seeds, of all items that were tested, each once for a
+                                     seed */
+    struct figure_means *classes; /* likewise, of each label or number; NULL: items have a class */
+    int64_t n_items;              /* of the pooled figures */
+    char why[160];                /* of a seed without figures */
+    json_t *trainings;            /* borrowed */
 };
 
 static enum hrf_status add_seed(const struct hrf_trainings *t, int64_t seed, struct summary *s,
                                 struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(hrf_scored) scored = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_scored) scored = { .kind = t->kind };
     enum hrf_status status = HRF_OK;
     for (int64_t fold = 0; fold < t->n_folds && status == HRF_OK; fold++) {
         const int64_t i = seed * t->n_folds + fold;
@@ -217,31 +223,56 @@ static enum hrf_status add_seed(const struct hrf_trainings *t, int64_t seed, str
         HRF_AUTO_FREE char *path = hrf_path_join(folder, "predictions.csv");
         hrf_json_put_text(training, "name", name);
         hrf_json_add(s->trainings, training);
-        add_figures(s->each, &f);
+        add_figures(&s->each, s->rows, &f);
         status = hrf_scored_read(&scored, path, t->classes, err);
     }
     const struct hrf_scored_figures f = hrf_scored_figures_of(&scored, t->classes, t->nouns,
                                                               "testing");
-    add_figures(s->pooled, &f);
+    add_figures(&s->pooled, s->rows, &f);
+    for (size_t k = 0; s->classes != NULL && k < t->classes->n_items; k++) {
+        const struct hrf_scored_figures one = hrf_scored_figures_of_one(&scored, t->classes, k,
+                                                                        t->nouns, "testing");
+        add_figures(&s->classes[k], s->rows, &one);
+    }
     s->n_items = (int64_t)scored.n > s->n_items ? (int64_t)scored.n : s->n_items;
     if (f.why[0] != '\0')
         memcpy(s->why, f.why, sizeof f.why);
     return status;
 }
 
+static void put_classes(json_t *pooled, const struct hrf_text_list *classes,
+                        const struct summary *s)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < classes->n_items; k++) {
+        json_t *one = json_object();
+        hrf_json_put_text(one, "class", classes->items[k]);
+        put_means(one, s->rows, &s->classes[k]);
+        hrf_json_add(list, one);
+    }
+    hrf_json_put(pooled, "classes", list);
+}
+
 enum hrf_status hrf_trainings_summarise(const struct hrf_trainings *t, json_t *out,
                                         struct hrf_error *err)
 {
     json_t *pooled = json_object();
-    struct summary s = { .n_items = 0, .trainings = json_array() };
+    HRF_AUTO_FREE struct figure_means *classes = NULL;
+    if (t->kind != HRF_LABEL_CLASS)
+        classes = hrf_calloc(t->classes->n_items, sizeof *classes);
+    struct summary s = { .rows = hrf_scored_rows[t->kind],
+                         .classes = classes,
+                         .trainings = json_array() };
     hrf_json_put(out, "trainings", s.trainings);
     hrf_json_put(out, "pooled", pooled);
     for (int64_t seed = 0; seed < (int64_t)t->seeds->n_items; seed++)
         HRF_TRY(add_seed(t, seed, &s, err));
     hrf_json_put_int(pooled, t->nouns, s.n_items);
     hrf_json_put_text(pooled, "why_no_figure", s.why);
-    put_means(pooled, s.pooled);
-    put_means(out, s.each);
+    put_means(pooled, s.rows, &s.pooled);
+    if (classes != NULL)
+        put_classes(pooled, t->classes, &s);
+    put_means(out, s.rows, &s.each);
     hrf_json_put_int(out, "version", 1);
     return HRF_OK;
 }
@@ -284,6 +315,6 @@ static void print_figure(const struct hrf_trainings *t, const json_t *summary,
 
 void hrf_trainings_print(const struct hrf_trainings *t, const json_t *summary)
 {
-    for (const struct hrf_figure_row *row = hrf_scored_figure_rows; row->key != NULL; row++)
+    for (const struct hrf_figure_row *row = hrf_scored_rows[t->kind]; row->key != NULL; row++)
         print_figure(t, summary, row);
 }

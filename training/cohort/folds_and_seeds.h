@@ -18,6 +18,7 @@ struct hrf_trainings {
     const char *only_seed;
     int64_t jobs, threads;        /* processes side by side; threads of each, 0: their share */
     const char *const *arguments; /* of a process that trains, before --fold; NULL at the end */
+    enum hrf_label_kind kind;
     const struct hrf_text_list *classes;
     const char *nouns; /* what is scored: "slides" */
     void *context;

@@ -76,6 +76,8 @@ enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
                                       struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    HRF_AUTO_RELEASE(hrf_strbuf) word = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE float *truth = hrf_alloc_array(classes->n_items + 1, sizeof *truth);
     hrf_strbuf_addf(&out, "%s,patient,part,truth", noun);
     for (size_t k = 0; k < classes->n_items; k++) {
         HRF_AUTO_FREE char *title = hrf_format("score_%s", classes->items[k]);
@@ -91,12 +93,35 @@ enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
         hrf_strbuf_addc(&out, ',');
         hrf_csv_add_cell(&out, item->patient);
         hrf_strbuf_addf(&out, ",%s,", hrf_training_parts[parts[i]]);
-        hrf_csv_add_cell(&out, classes->items[item->label]);
+        hrf_training_set_truth(set, i, classes->n_items, truth);
+        hrf_label_print(set->kind, truth, classes, &word);
+        hrf_csv_add_cell(&out, word.text);
+        hrf_strbuf_clear(&word);
         for (size_t k = 0; k < classes->n_items; k++)
             add_number(&out, (double)scores[i * classes->n_items + k]);
         hrf_strbuf_addc(&out, '\n');
     }
     return write_text(folder, "predictions.csv", &out, err);
+}
+
+static double minus_log(double p)
+{
+    return -log(p > 1e-30 ? p : 1e-30);
+}
+
+/* The mean over labels or numbers. */
+static double item_loss(const struct hrf_training_set *set, const float *truth, size_t n_classes,
+                        const float *scores)
+{
+    double sum = 0;
+    for (size_t k = 0; k < n_classes; k++) {
+        const double score = (double)scores[k], t = (double)truth[k];
+        const double unit = set->units != NULL ? set->units[k] : 1;
+        sum += set->kind == HRF_LABEL_NUMBERS
+                   ? (score - t) / unit * ((score - t) / unit)
+                   : t * minus_log(score) + (1 - t) * minus_log(1 - score);
+    }
+    return sum / (double)n_classes;
 }
 
 double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_training_part *parts,
@@ -105,11 +130,27 @@ double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_t
     double sum = 0, n = 0;
     for (size_t i = 0; i < set->n_items; i++)
         if (parts[i] == part) {
-            const double p = (double)scores[i * n_classes + (size_t)set->items[i].label];
-            sum -= log(p > 1e-30 ? p : 1e-30);
+            const float *own = scores + i * n_classes;
+            sum += set->kind == HRF_LABEL_CLASS
+                       ? minus_log((double)own[set->items[i].label])
+                       : item_loss(set, set->truths + i * n_classes, n_classes, own);
             n++;
         }
     return n > 0 ? sum / n : NAN;
+}
+
+/* The scored items of a part. */
+static void gather(const struct hrf_training_set *set, const enum hrf_training_part *parts,
+                   enum hrf_training_part part, size_t n_classes, const float *scores,
+                   struct hrf_scored *out)
+{
+    HRF_AUTO_FREE float *truth = hrf_alloc_array(n_classes + 1, sizeof *truth);
+    *out = (struct hrf_scored){ .kind = set->kind };
+    for (size_t i = 0; i < set->n_items; i++)
+        if (parts[i] == part) {
+            hrf_training_set_truth(set, i, n_classes, truth);
+            hrf_scored_add(out, scores + i * n_classes, truth, (int32_t)n_classes);
+        }
 }
 
 struct hrf_scored_figures hrf_predictions_figures(const struct hrf_training_set *set,
@@ -118,12 +159,18 @@ struct hrf_scored_figures hrf_predictions_figures(const struct hrf_training_set 
                                                   const struct hrf_text_list *classes,
                                                   const float *scores)
 {
-    HRF_AUTO_RELEASE(hrf_scored) scored = { .n = 0 };
-    for (size_t i = 0; i < set->n_items; i++)
-        if (parts[i] == part)
-            hrf_scored_add(&scored, scores + i * classes->n_items, (int32_t)classes->n_items,
-                           (int32_t)set->items[i].label);
+    HRF_AUTO_RELEASE(hrf_scored) scored;
+    gather(set, parts, part, classes->n_items, scores, &scored);
     return hrf_scored_figures_of(&scored, classes, set->nouns, hrf_training_parts[part]);
+}
+
+void hrf_predictions_put_each(json_t *object, const struct hrf_training_set *set,
+                              const enum hrf_training_part *parts, enum hrf_training_part part,
+                              const struct hrf_text_list *classes, const float *scores)
+{
+    HRF_AUTO_RELEASE(hrf_scored) scored;
+    gather(set, parts, part, classes->n_items, scores, &scored);
+    hrf_scored_put_each(object, &scored, classes, set->nouns, hrf_training_parts[part]);
 }
 
 int64_t hrf_predictions_count(const struct hrf_training_set *set,

@@ -25,7 +25,8 @@ HRF_CHECKED enum hrf_status hrf_predictions_write(const char *folder, const char
                                                   const enum hrf_training_part *parts,
                                                   const struct hrf_text_list *classes,
                                                   const float *scores, struct hrf_error *err);
-/* The mean of -log of the score of the items' classes over a part; NaN: the part is empty. */
+/* The mean over a part of -log of the score of the items' classes; of several labels the binary
+ * cross entropy, of numbers the squared error in their units. NaN: the part is empty. */
 double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_training_part *parts,
                             enum hrf_training_part part, size_t n_classes, const float *scores);
 /* The figures of a part. */
@@ -34,6 +35,10 @@ struct hrf_scored_figures hrf_predictions_figures(const struct hrf_training_set 
                                                   enum hrf_training_part part,
                                                   const struct hrf_text_list *classes,
                                                   const float *scores);
+/* hrf_scored_put_each() of a part. */
+void hrf_predictions_put_each(json_t *object, const struct hrf_training_set *set,
+                              const enum hrf_training_part *parts, enum hrf_training_part part,
+                              const struct hrf_text_list *classes, const float *scores);
 int64_t hrf_predictions_count(const struct hrf_training_set *set,
                               const enum hrf_training_part *parts, enum hrf_training_part part);
 

@@ -29,7 +29,46 @@ bool hrf_training_part_find(const char *word, enum hrf_training_part *out)
 void hrf_training_set_release(struct hrf_training_set *set)
 {
     hrf_free(set->items);
+    hrf_free(set->truths);
     *set = (struct hrf_training_set){ .n_items = 0 };
+}
+
+/* ---- truths ---- */
+
+void hrf_training_set_truth(const struct hrf_training_set *set, size_t i, size_t n_classes,
+                            float *truth)
+{
+    if (set->truths != NULL) {
+        memcpy(truth, set->truths + i * n_classes, n_classes * sizeof *truth);
+        return;
+    }
+    memset(truth, 0, n_classes * sizeof *truth);
+    truth[set->items[i].label] = 1;
+}
+
+static bool is_alike(const struct hrf_training_set *set, size_t i, size_t j)
+{
+    const size_t n = set->n_classes;
+    return set->truths == NULL
+               ? set->items[i].label == set->items[j].label
+               : memcmp(set->truths + i * n, set->truths + j * n, n * sizeof *set->truths) == 0;
+}
+
+void hrf_training_set_group(struct hrf_training_set *set)
+{
+    const size_t n = set->n_classes;
+    HRF_AUTO_FREE size_t *counts = hrf_calloc(n + 1, sizeof *counts);
+    for (size_t i = 0; i < set->n_items; i++)
+        for (size_t k = 0; k < n; k++)
+            counts[k] += set->truths[i * n + k] > 0.5F;
+    counts[n] = SIZE_MAX; /* of none */
+    for (size_t i = 0; i < set->n_items; i++) {
+        size_t rarest = n;
+        for (size_t k = 0; k < n; k++)
+            if (set->truths[i * n + k] > 0.5F && counts[k] < counts[rarest])
+                rarest = k;
+        set->items[i].label = (int64_t)rarest;
+    }
 }
 
 static int by_patient(const void *a, const void *b)
@@ -116,7 +155,7 @@ enum hrf_status hrf_training_set_split(const struct hrf_training_set *set, int64
                                        enum hrf_training_part *parts, struct hrf_error *err)
 {
     bool has_validation = false, is_mixed = false;
-    int64_t label = -1;
+    size_t first = set->n_items; /* that trains */
     for (size_t i = 0; i < set->n_items; i++) {
         const struct hrf_training_item *item = &set->items[i];
         parts[i] = !set->is_by_folds    ? item->part
@@ -128,14 +167,18 @@ enum hrf_status hrf_training_set_split(const struct hrf_training_set *set, int64
         draw_validation(set, fold, parts);
     for (size_t i = 0; i < set->n_items; i++)
         if (parts[i] == HRF_PART_TRAINING) {
-            is_mixed = is_mixed || (label >= 0 && label != set->items[i].label);
-            label = set->items[i].label;
+            first = first < set->n_items ? first : i;
+            is_mixed = is_mixed || !is_alike(set, first, i);
         }
     if (!is_mixed)
         return hrf_error_set(err, HRF_E_USER,
-                             "the %s for training are %s: a training needs at least two classes "
-                             "(fold %lld of '%s')",
-                             set->nouns, label < 0 ? "none" : "of one class only", (long long)fold,
-                             set->labels);
+                             "the %s for training are %s: a training needs at least two %s (fold "
+                             "%lld of '%s')",
+                             set->nouns,
+                             first == set->n_items          ? "none"
+                             : set->kind == HRF_LABEL_CLASS ? "of one class only"
+                                                            : "all labelled alike",
+                             set->kind == HRF_LABEL_CLASS ? "classes" : "different labels",
+                             (long long)fold, set->labels);
     return HRF_OK;
 }

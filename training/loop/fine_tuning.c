@@ -38,15 +38,35 @@ const struct hrf_figure_row hrf_fine_tuning_rows[] = {
     { .key = NULL },
 };
 
-#define EPOCH(member, way, column_, ...)                                                           \
-    .key = #member, HRF_FIGURE_AT(hrf_fine_tuning_epoch, member), .unit = HRF_UNIT_ONE,            \
+#define EPOCH(name, member, way, column_, ...)                                                     \
+    .key = name, HRF_FIGURE_AT(hrf_fine_tuning_epoch, member), .unit = HRF_UNIT_ONE,               \
     .better = HRF_BETTER_##way, .shown = HRF_IN_CSV, .column = column_, __VA_ARGS__
-const struct hrf_figure_row hrf_fine_tuning_epoch_rows[] = {
-    { EPOCH(training_loss, LOWER, 1, .help = "mean loss of a picture while the epoch trained") },
-    { EPOCH(validation_loss, LOWER, 2, .help = "of the pictures for validation, after the epoch") },
-    { EPOCH(validation_auc, HIGHER, 3, .help = "likewise, their AUC") },
-    { EPOCH(learning_rate, NEITHER, 4, .help = "of the epoch's last step") },
-    { .key = NULL },
+#define EPOCH_ROWS(name, what)                                                                     \
+    { EPOCH("training_loss", training_loss, LOWER, 1,                                              \
+            .help = "mean loss of a picture while the epoch trained") },                           \
+        { EPOCH("validation_loss", validation_loss, LOWER, 2,                                      \
+                .help = "of the pictures for validation, after the epoch") },                      \
+        { EPOCH(name, validation_figure, HIGHER, 3, .help = "likewise, their " what) },            \
+        { EPOCH("learning_rate", learning_rate, NEITHER, 4, .help = "of the epoch's last step") }, \
+    {                                                                                              \
+        .key = NULL                                                                                \
+    }
+static const struct hrf_figure_row class_rows[] = { EPOCH_ROWS("validation_auc", "AUC") };
+static const struct hrf_figure_row number_rows[] = { EPOCH_ROWS("validation_r2", "R2") };
+const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS] = {
+    [HRF_LABEL_CLASS] = class_rows,
+    [HRF_LABEL_SEVERAL] = class_rows,
+    [HRF_LABEL_NUMBERS] = number_rows,
+};
+
+/* What a network of each kind of labels is trained by, and what its epochs are followed by. */
+static const struct {
+    enum hrf_loss loss;
+    const char *figure; /* its short name on a terminal */
+} kinds[HRF_N_LABEL_KINDS] = {
+    [HRF_LABEL_CLASS] = { HRF_LOSS_CROSS_ENTROPY, "AUC" },
+    [HRF_LABEL_SEVERAL] = { HRF_LOSS_BCE, "AUC" },
+    [HRF_LABEL_NUMBERS] = { HRF_LOSS_MSE, "R2" },
 };
 
 /* ---- what all trainings have in common ---- */
@@ -104,7 +124,8 @@ static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t see
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(t->graph, &copy, err));
-    hrf_last_layer_exclude(copy);
+    if (t->recipe->output != HRF_LABEL_NUMBERS || t->is_renewed)
+        hrf_last_layer_fit(copy, t->recipe->output);
     const int64_t n_classes = (int64_t)t->recipe->classes.n_items;
     if (t->added_to > 0)
         HRF_TRY(hrf_last_layer_add(copy, t->added_to, n_classes, seed, err));
@@ -172,10 +193,12 @@ struct tuning_job {
     const struct hrf_fine_tuning *tuning;
     int64_t fold, seed;
     const char *folder;
+    struct hrf_training_set set;   /* the list's, with units; its arrays are borrowed */
     enum hrf_training_part *parts; /* [n_items] */
     struct hrf_graph *base;        /* with the classes, without the shape of a batch */
     struct hrf_graph *shaped;
     struct hrf_text_list trained; /* names of weights */
+    double *units, *offsets;      /* [n_classes] that numbers are trained in; NULL: as they are */
     struct hrf_trainer *trainer;
     struct progress progress;
     struct hrf_fine_tuning_epoch *records; /* [recipe->epochs] */
@@ -196,6 +219,8 @@ static void tuning_job_release(struct tuning_job *job)
     hrf_graph_destroy(job->shaped);
     hrf_text_list_release(&job->trained);
     hrf_free(job->parts);
+    hrf_free(job->units);
+    hrf_free(job->offsets);
     hrf_free(job->records);
     hrf_free(job->best);
     hrf_free(job->order);
@@ -220,6 +245,8 @@ static enum hrf_status make_key(const struct hrf_fine_tuning *t, int64_t fold, i
         hrf_hash_text(hash, item->name);
         hrf_hash_text(hash, item->patient);
         hrf_hash_int(hash, item->label);
+        for (size_t k = 0; t->list->set.truths != NULL && k < t->list->set.n_classes; k++)
+            hrf_hash_double(hash, (double)t->list->set.truths[i * t->list->set.n_classes + k]);
         hrf_hash_int(hash, (int64_t)item->part);
         hrf_hash_text(hash, t->list->items[i].sha256);
     }
@@ -227,14 +254,14 @@ static enum hrf_status make_key(const struct hrf_fine_tuning *t, int64_t fold, i
     return HRF_OK;
 }
 
-json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed,
+json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kind,
                              const struct hrf_fine_tuning_figures *figures)
 {
     json_t *object = json_object();
     hrf_json_put_int(object, "fold", fold);
     hrf_json_put_int(object, "seed", seed);
     hrf_figures_put(object, hrf_fine_tuning_rows, 0, figures);
-    hrf_figures_put(object, hrf_scored_figure_rows, 0, &figures->testing);
+    hrf_figures_put(object, hrf_scored_rows[kind], 0, &figures->testing);
     hrf_json_put_text(object, "why_no_figure", figures->testing.why);
     return object;
 }
@@ -252,7 +279,8 @@ bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold,
         return false;
     *out = (struct hrf_fine_tuning_figures){ .n_training = 0 };
     if (hrf_figures_get(json, hrf_fine_tuning_rows, path, out, NULL) != HRF_OK ||
-        hrf_figures_get(json, hrf_scored_figure_rows, path, &out->testing, NULL) != HRF_OK ||
+        hrf_figures_get(json, hrf_scored_rows[tuning->recipe->output], path, &out->testing, NULL) !=
+            HRF_OK ||
         hrf_json_get_text(json, "why_no_figure", path, &found, NULL) != HRF_OK)
         return false;
     snprintf(out->testing.why, sizeof out->testing.why, "%s", found);
@@ -335,7 +363,7 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
     const struct hrf_train_recipe *r = t->recipe;
     const struct hrf_trainer_config config = {
         .step = { .device = t->device,
-                  .loss = HRF_LOSS_CROSS_ENTROPY,
+                  .loss = kinds[r->output].loss,
                   .uses_batch = r->batch_norm == HRF_NORM_BATCH,
                   .is_trained = r->layers > 0 ? is_trained : NULL,
                   .context = &job->trained,
@@ -349,11 +377,51 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
     return hrf_trainer_create(job->shaped, &config, &job->trainer, err);
 }
 
+/* Numbers are trained in deviations from their mean over the pictures for training, so that the
+ * learning rate need not know their unit; a fresh last layer is scaled back at the end. */
+static void find_units(struct tuning_job *job)
+{
+    const struct hrf_training_set *set = &job->set;
+    const size_t n_classes = set->n_classes;
+    if (set->kind != HRF_LABEL_NUMBERS || !job->tuning->is_renewed)
+        return;
+    const bool has_bias = hrf_last_layer_has_bias(job->base);
+    const double n = (double)hrf_predictions_count(set, job->parts, HRF_PART_TRAINING);
+    job->units = hrf_calloc(n_classes, sizeof *job->units);
+    job->offsets = hrf_calloc(n_classes, sizeof *job->offsets);
+    for (size_t k = 0; k < n_classes; k++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < set->n_items && has_bias; i++)
+            sum += job->parts[i] == HRF_PART_TRAINING ? (double)set->truths[i * n_classes + k] : 0;
+        const double mean = sum / n;
+        for (size_t i = 0; i < set->n_items; i++) {
+            const double off = (double)set->truths[i * n_classes + k] - mean;
+            squares += job->parts[i] == HRF_PART_TRAINING ? off * off : 0;
+        }
+        job->offsets[k] = mean;
+        job->units[k] = squares > 0 ? sqrt(squares / n) : 1;
+    }
+    job->set.units = job->units;
+}
+
+/* The network that is scored and written: numbers in their own unit. */
+static enum hrf_status finish_network(const struct tuning_job *job, const struct hrf_graph *trained,
+                                      struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_graph_copy(trained, &copy, err));
+    if (job->units != NULL)
+        HRF_TRY(hrf_last_layer_scale(copy, job->units, job->offsets, err));
+    HRF_MOVE(*out, copy);
+    return HRF_OK;
+}
+
 static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
     const struct hrf_train_recipe *r = t->recipe;
-    const struct hrf_training_set *set = &t->list->set;
+    const struct hrf_training_set *set = &job->set;
+    job->set = t->list->set;
     job->parts = hrf_alloc_array(set->n_items + 1, sizeof *job->parts);
     job->scores = hrf_calloc((set->n_items + 1) * r->classes.n_items, sizeof *job->scores);
     job->records = hrf_calloc((size_t)r->epochs, sizeof *job->records);
@@ -367,6 +435,7 @@ static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
     job->n_steps = n / r->batch > 0 ? n / r->batch : 1;
     job->order = hrf_alloc_array((size_t)(job->n_steps * r->batch), sizeof *job->order);
     HRF_TRY(make_trainer(job, err));
+    find_units(job);
     job->n_weights = hrf_weights_count(job->base);
     job->best = hrf_try_calloc((size_t)job->n_weights + 1, sizeof *job->best);
     HRF_CHECK_MEMORY(job->best != NULL, err, "no memory for the weights");
@@ -392,13 +461,20 @@ static double rate_of(const struct tuning_job *job, int64_t step)
 static void fill_targets(struct tuning_job *job, int64_t first)
 {
     const struct hrf_train_recipe *r = job->tuning->recipe;
-    const int64_t n_classes = (int64_t)r->classes.n_items;
+    const size_t n_classes = r->classes.n_items;
     float *targets = hrf_train_step_targets(hrf_trainer_next(job->trainer));
-    for (int64_t i = 0; i < r->batch; i++) {
-        const int64_t label = job->tuning->list->set.items[job->order[first + i]].label;
-        for (int64_t k = 0; k < n_classes; k++)
-            targets[i * n_classes + k] = (float)(r->label_smoothing / (double)n_classes +
-                                                 (k == label ? 1 - r->label_smoothing : 0));
+    const double smoothing = r->label_smoothing;
+    const double share = r->output == HRF_LABEL_CLASS ? smoothing / (double)n_classes
+                                                      : smoothing / 2; /* of yes and no */
+    for (int64_t i = 0; i < r->batch; i++, targets += n_classes) {
+        hrf_training_set_truth(&job->set, (size_t)job->order[first + i], n_classes, targets);
+        for (size_t k = 0; k < n_classes; k++) {
+            const double truth = (double)targets[k];
+            if (r->output != HRF_LABEL_NUMBERS)
+                targets[k] = (float)(share + truth * (1 - smoothing));
+            else if (job->units != NULL)
+                targets[k] = (float)((truth - job->offsets[k]) / job->units[k]);
+        }
     }
 }
 
@@ -471,8 +547,8 @@ static void print_epoch(const struct tuning_job *job, const struct hrf_fine_tuni
             (long long)job->progress.epoch, record->training_loss);
     if (!isnan(record->validation_loss))
         fprintf(stderr, ", validation %.4f", record->validation_loss);
-    if (!isnan(record->validation_auc))
-        fprintf(stderr, " (AUC %.3f)", record->validation_auc);
+    if (!isnan(record->validation_figure))
+        fprintf(stderr, " (%s %.3f)", kinds[job->set.kind].figure, record->validation_figure);
     if (pace->n > 0 && pace->seconds > 0)
         fprintf(stderr, "; %.3g pictures/s, %.0f %% of it waiting for them",
                 (double)pace->n / pace->seconds, 100 * pace->waited / pace->seconds);
@@ -486,15 +562,17 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     struct hrf_fine_tuning_epoch *record = &job->records[p->epoch];
     struct pace pace = { 0, 0, 0 };
     HRF_AUTO(hrf_graph) network = NULL;
+    HRF_AUTO(hrf_graph) finished = NULL;
     HRF_TRY(train_epoch(job, &pace, err));
     HRF_TRY(hrf_trainer_network(job->trainer, &network, err));
-    HRF_TRY(hrf_scorer_run(t, network, job->parts, HRF_PART_VALIDATION, job->scores, err));
+    HRF_TRY(finish_network(job, network, &finished, err));
+    HRF_TRY(hrf_scorer_run(t, finished, job->parts, HRF_PART_VALIDATION, job->scores, err));
     record->training_loss = p->loss_sum / (double)job->n_steps;
-    record->validation_loss = hrf_predictions_loss(&t->list->set, job->parts, HRF_PART_VALIDATION,
+    record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
                                                    t->recipe->classes.n_items, job->scores);
-    record->validation_auc = hrf_predictions_figures(&t->list->set, job->parts, HRF_PART_VALIDATION,
-                                                     &t->recipe->classes, job->scores)
-                                 .auc;
+    const struct hrf_scored_figures figures = hrf_predictions_figures(
+        &job->set, job->parts, HRF_PART_VALIDATION, &t->recipe->classes, job->scores);
+    record->validation_figure = hrf_figure_value(hrf_scored_rows[job->set.kind], &figures);
     record->learning_rate = rate_of(job, (p->epoch + 1) * job->n_steps - 1);
     p->epoch++;
     p->step = 0;
@@ -563,7 +641,7 @@ static enum hrf_status write_model(const struct tuning_job *job, const struct hr
 static enum hrf_status write_result(const struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
-    const struct hrf_training_set *set = &t->list->set;
+    const struct hrf_training_set *set = &job->set;
     const struct hrf_fine_tuning_figures figures = {
         .n_training = hrf_predictions_count(set, job->parts, HRF_PART_TRAINING),
         .n_validation = hrf_predictions_count(set, job->parts, HRF_PART_VALIDATION),
@@ -574,7 +652,9 @@ static enum hrf_status write_result(const struct tuning_job *job, struct hrf_err
                                            job->scores)
     };
     HRF_AUTO_FREE char *path = hrf_path_join(job->folder, "result.json");
-    HRF_AUTO_JSON json = hrf_fine_tuning_json(job->fold, job->seed, &figures);
+    HRF_AUTO_JSON json = hrf_fine_tuning_json(job->fold, job->seed, set->kind, &figures);
+    hrf_predictions_put_each(json, set, job->parts, HRF_PART_TESTING, &t->recipe->classes,
+                             job->scores);
     hrf_json_put_int(json, "version", 1);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_bool(json, "fresh_last_layer", t->is_renewed);
@@ -586,14 +666,16 @@ static enum hrf_status write_result(const struct tuning_job *job, struct hrf_err
 static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
-    const struct hrf_training_set *set = &t->list->set;
+    const struct hrf_training_set *set = &job->set;
+    HRF_AUTO(hrf_graph) trained = NULL;
     HRF_AUTO(hrf_graph) best = NULL;
     HRF_AUTO(hrf_graph) shaped = NULL;
-    HRF_TRY(hrf_weights_set(job->base, job->best, &best, err));
+    HRF_TRY(hrf_weights_set(job->base, job->best, &trained, err));
+    HRF_TRY(finish_network(job, trained, &best, err));
     HRF_TRY(with_shapes(t, best, &shaped, err));
     HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
     HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
-    HRF_TRY(hrf_history_write(job->folder, hrf_fine_tuning_epoch_rows, job->records,
+    HRF_TRY(hrf_history_write(job->folder, hrf_fine_tuning_epoch_rows[set->kind], job->records,
                               sizeof job->records[0], job->progress.epoch, err));
     HRF_TRY(hrf_predictions_write(job->folder, "path", set, job->parts, &t->recipe->classes,
                                   job->scores, err));

@@ -40,14 +40,15 @@ struct hrf_fine_tuning_figures {
     struct hrf_scored_figures testing;
 };
 extern const struct hrf_figure_row hrf_fine_tuning_rows[]; /* its counts, in result.json */
-/* A line of history.csv. NaN: there was no validation, or it has no AUC. */
+/* A line of history.csv. NaN: there was no validation, or it has no figure. */
 struct hrf_fine_tuning_epoch {
-    double training_loss, validation_loss, validation_auc, learning_rate;
+    double training_loss, validation_loss, learning_rate;
+    double validation_figure; /* the first of hrf_scored_rows */
 };
-extern const struct hrf_figure_row hrf_fine_tuning_epoch_rows[];
+extern const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS];
 
 /* Returns fold, seed, counts and figures as an object. */
-json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed,
+json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kind,
                              const struct hrf_fine_tuning_figures *figures);
 /* True, with its figures, if the folder has the result of exactly this training. */
 bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,

@@ -163,13 +163,56 @@ enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t width, int64
     return hrf_graph_set_io(graph, &input, 1, &scores, 1, err);
 }
 
-void hrf_last_layer_exclude(struct hrf_graph *graph)
+void hrf_last_layer_fit(struct hrf_graph *graph, enum hrf_label_kind kind)
 {
     const int32_t producer = graph->values[graph->outputs[0]].producer;
-    if (producer < 0 || graph->nodes[producer].op != HRF_OP_SIGMOID)
+    struct hrf_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
+    if (node == NULL || (node->op != HRF_OP_SIGMOID && node->op != HRF_OP_SOFTMAX))
         return;
-    graph->nodes[producer].op = HRF_OP_SOFTMAX;
-    graph->nodes[producer].attributes.axis = 1;
+    if (kind != HRF_LABEL_CLASS) {
+        node->op = HRF_OP_IDENTITY;
+        node->attributes = hrf_attributes_default();
+    } else if (node->op == HRF_OP_SIGMOID) {
+        node->op = HRF_OP_SOFTMAX;
+        node->attributes.axis = 1;
+    }
+}
+
+bool hrf_last_layer_has_bias(const struct hrf_graph *graph)
+{
+    struct layer layer;
+    return find_layer(graph, &layer) && layer.bias >= 0;
+}
+
+/* numbers[i] of class c = i / inner % n becomes numbers[i] * factors[c] + offsets[c]. */
+static enum hrf_status scale_weight(struct hrf_graph *graph, int32_t index, int class_axis,
+                                    const double *factors, const double *offsets,
+                                    struct hrf_error *err)
+{
+    struct hrf_value *value = &graph->values[index];
+    const int64_t n = hrf_shape_count(&value->shape), n_classes = value->shape.dims[class_axis];
+    int64_t inner = 1;
+    for (int32_t i = class_axis + 1; i < value->shape.rank; i++)
+        inner *= value->shape.dims[i];
+    float *numbers = hrf_try_alloc_array((size_t)n + 1, sizeof *numbers);
+    HRF_CHECK_MEMORY(numbers != NULL, err, "no memory for the weights '%s'", value->name);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t c = i / inner % n_classes;
+        numbers[i] = (float)((double)((const float *)value->data)[i] * factors[c] +
+                             (offsets != NULL ? offsets[c] : 0));
+    }
+    hrf_value_set_data(value, numbers);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_last_layer_scale(struct hrf_graph *graph, const double *factors,
+                                     const double *offsets, struct hrf_error *err)
+{
+    struct layer layer;
+    if (!find_layer(graph, &layer))
+        return hrf_error_set(err, HRF_E_BUG, "the network has no last layer");
+    HRF_TRY(scale_weight(graph, layer.weights, layer.class_axis, factors, NULL, err));
+    return layer.bias < 0 ? HRF_OK : scale_weight(graph, layer.bias, 0, factors, offsets, err);
 }
 
 /* ---- the layers that are trained ---- */

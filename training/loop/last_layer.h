@@ -18,8 +18,17 @@ HRF_CHECKED enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t 
                                                int64_t n_classes, int64_t seed,
                                                struct hrf_error *err);
 
-/* Makes a Sigmoid that gives the output a Softmax: classes exclude each other. */
-void hrf_last_layer_exclude(struct hrf_graph *graph);
+/* Fits a Softmax or Sigmoid that gives the output to what labels are: classes exclude each other, a
+ * Softmax; several labels do not, the raw numbers, which their loss and a run with
+ * model.output sigmoid take; nor do numbers, whose layer is made anew. */
+void hrf_last_layer_fit(struct hrf_graph *graph, enum hrf_label_kind kind);
+
+/* Whether the last layer has a bias, so that its outputs can be moved. */
+bool hrf_last_layer_has_bias(const struct hrf_graph *graph);
+/* Changes the last layer, which has been renewed or added, so that output k is what it was times
+ * factors[k], plus offsets[k]; offsets count only if there is a bias. */
+HRF_CHECKED enum hrf_status hrf_last_layer_scale(struct hrf_graph *graph, const double *factors,
+                                                 const double *offsets, struct hrf_error *err);
 
 /* The names of the weights of the last n_layers convolutions and products and of what follows the
  * first of them (0: all) are added to `out`. HRF_E_USER: there are fewer layers. */

@@ -31,7 +31,8 @@ enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
         return HRF_OK;
     HRF_TRY(hrf_graph_copy(network, &graph, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    HRF_TRY(hrf_engine_finish_scores(graph, (int64_t)n_classes, NULL, err));
+    HRF_TRY(hrf_engine_finish_scores(graph, (int64_t)n_classes,
+                                     hrf_train_recipe_activation(tuning->recipe), err));
     const struct hrf_session_config config = { .device = tuning->device,
                                                .precision = HRF_FP32,
                                                .n_threads = tuning->n_threads };

@@ -29,6 +29,7 @@ struct training_page {
     struct losses *losses;
     size_t n_losses;
     struct hrf_scored scored; /* with the first seed */
+    const struct hrf_figure_row *rows;
 };
 
 static void training_page_release(struct training_page *page)
@@ -107,7 +108,7 @@ static void add_cards(struct hrf_out *out, const struct training_page *page)
 {
     const json_t *pooled = json_object_get(page->summary, "pooled");
     hrf_out_adds(out, "<div class=\"cards\">");
-    for (const struct hrf_figure_row *row = hrf_scored_figure_rows; row->key != NULL; row++) {
+    for (const struct hrf_figure_row *row = page->rows; row->key != NULL; row++) {
         hrf_out_markup(out, "<div class=\"card\"><h3>%s</h3><b>", row->heading);
         add_mean(out, json_object_get(pooled, row->key));
         hrf_out_adds(out, "</b><p>training by training ");
@@ -127,29 +128,55 @@ static void add_cell(struct hrf_out *out, const json_t *value)
         hrf_out_adds(out, "<td class=\"n\">–</td>");
 }
 
+struct column {
+    const char *key, *heading;
+};
+
 static void add_trainings(struct hrf_out *out, const struct training_page *page)
 {
-    static const struct {
-        const char *key, *heading;
-    } columns[] = { { "training_pictures", "training" },
-                    { "validation_pictures", "validation" },
-                    { "testing_pictures", "testing" },
-                    { "epochs", "epochs" },
-                    { "best_epoch", "best epoch" },
-                    { "auc", "AUC" },
-                    { "balanced_accuracy", "balanced accuracy" } };
-    enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
+    static const struct column counts[] = { { "training_pictures", "training" },
+                                            { "validation_pictures", "validation" },
+                                            { "testing_pictures", "testing" },
+                                            { "epochs", "epochs" },
+                                            { "best_epoch", "best epoch" } };
+    enum { N_COUNTS = sizeof counts / sizeof counts[0] };
+    struct column columns[N_COUNTS + HRF_MAX_COLUMNS];
+    int n = N_COUNTS;
+    memcpy(columns, counts, sizeof counts);
+    for (const struct hrf_figure_row *row = page->rows; row->key != NULL; row++)
+        columns[n++] = (struct column){ row->key, row->short_heading };
     const json_t *all = json_object_get(page->summary, "trainings");
     hrf_out_adds(out, "<section><h2>Trainings</h2><table><thead><tr><th></th>");
-    for (int k = 0; k < N_COLUMNS; k++)
+    for (int k = 0; k < n; k++)
         hrf_out_markup(out, "<th class=\"n\">%s</th>", columns[k].heading);
     hrf_out_adds(out, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < json_array_size(all); i++) {
         const json_t *one = json_array_get(all, i);
         const char *name = json_string_value(json_object_get(one, "name"));
         hrf_out_markup(out, "<tr><th>%s</th>", name != NULL ? name : "");
-        for (int k = 0; k < N_COLUMNS; k++)
+        for (int k = 0; k < n; k++)
             add_cell(out, json_object_get(one, columns[k].key));
+        hrf_out_adds(out, "</tr>\n");
+    }
+    hrf_out_adds(out, "</tbody></table></section>\n");
+}
+
+/* The figures of each of several labels or numbers. */
+static void add_classes(struct hrf_out *out, const struct training_page *page)
+{
+    const json_t *all = json_object_get(json_object_get(page->summary, "pooled"), "classes");
+    if (json_array_size(all) == 0)
+        return;
+    hrf_out_markup(out, "<section><h2>%s</h2><table><thead><tr><th></th>",
+                   page->scored.kind == HRF_LABEL_NUMBERS ? "Numbers" : "Labels");
+    for (const struct hrf_figure_row *row = page->rows; row->key != NULL; row++)
+        hrf_out_markup(out, "<th class=\"n\">%s</th>", row->short_heading);
+    hrf_out_adds(out, "</tr></thead><tbody>\n");
+    for (size_t k = 0; k < json_array_size(all); k++) {
+        const json_t *one = json_array_get(all, k);
+        hrf_out_markup(out, "<tr><th>%s</th>", page->trainings->classes->items[k]);
+        for (const struct hrf_figure_row *row = page->rows; row->key != NULL; row++)
+            add_cell(out, json_object_get(json_object_get(one, row->key), "mean"));
         hrf_out_adds(out, "</tr>\n");
     }
     hrf_out_adds(out, "</tbody></table></section>\n");
@@ -226,7 +253,7 @@ static bool label_items(const struct training_page *page, size_t class, struct h
         const float score = s->scores[i * n_classes + class];
         if (isnan(score))
             return false;
-        items[i] = (struct hrf_labelled){ (double)score, s->labels[i] == (int32_t) class };
+        items[i] = (struct hrf_labelled){ (double)score, s->truths[i * n_classes + class] > 0.5F };
         n_positive += items[i].positive;
     }
     return n_positive > 0 && n_positive < s->n;
@@ -235,12 +262,14 @@ static bool label_items(const struct training_page *page, size_t class, struct h
 static void add_curves(struct hrf_out *out, const struct training_page *page, bool is_recall)
 {
     const struct hrf_text_list *classes = page->trainings->classes;
-    const size_t first = classes->n_items == 2 ? 1 : 0;
+    const bool is_class = page->scored.kind == HRF_LABEL_CLASS;
+    const size_t first = is_class && classes->n_items == 2 ? 1 : 0;
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(page->scored.n + 1, sizeof *items);
-    if (page->scored.n == 0)
+    if (page->scored.n == 0 || page->scored.kind == HRF_LABEL_NUMBERS)
         return;
-    hrf_out_markup(out, "<section><h2>%s <small>each class against all others</small></h2>\n",
-                   is_recall ? "Precision and recall" : "ROC curve");
+    hrf_out_markup(out, "<section><h2>%s <small>%s</small></h2>\n",
+                   is_recall ? "Precision and recall" : "ROC curve",
+                   is_class ? "each class against all others" : "each label");
     if (is_recall)
         hrf_plot_frame(out, "Precision-recall curve", 318, "recall (sensitivity)");
     else
@@ -267,12 +296,61 @@ static void add_recall(struct hrf_out *out, const struct training_page *page)
     add_curves(out, page, true);
 }
 
-/* ---- confusion and mistakes ---- */
+/* ---- numbers against their truths ---- */
 
-static int32_t called(const struct training_page *page, size_t i)
+static double widest(const struct training_page *page, size_t k, double *least)
 {
     const size_t n_classes = page->trainings->classes->n_items;
-    return hrf_scored_most_likely(page->scored.scores + i * n_classes, (int32_t)n_classes);
+    double most = -INFINITY;
+    *least = INFINITY;
+    for (size_t i = 0; i < page->scored.n; i++) {
+        const double truth = (double)page->scored.truths[i * n_classes + k];
+        const double value = (double)page->scored.scores[i * n_classes + k];
+        *least = fmin(*least, fmin(truth, value));
+        most = fmax(most, fmax(truth, value));
+    }
+    return most > *least ? most - *least : 1;
+}
+
+static void add_points(struct hrf_out *out, const struct training_page *page, size_t k)
+{
+    const size_t n_classes = page->trainings->classes->n_items;
+    const char *name = page->trainings->classes->items[k];
+    double least = 0;
+    const double range = widest(page, k, &least);
+    hrf_out_markup(out, "<section><h2>%s</h2>\n", name);
+    hrf_plot_ranged(out, name, 318, "truth", least, least + range);
+    hrf_plot_y_title(out, "given by the network");
+    for (size_t i = 0; i < page->scored.n; i++) {
+        const double truth = (double)page->scored.truths[i * n_classes + k];
+        const double value = (double)page->scored.scores[i * n_classes + k];
+        hrf_out_addf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill=\"var(--s0)\"/>",
+                     HRF_PLOT_LEFT + HRF_PLOT_SIDE * (truth - least) / range,
+                     HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * (value - least) / range);
+    }
+    hrf_out_adds(out, "</svg></section>\n");
+}
+
+static void add_scatter(struct hrf_out *out, const struct training_page *page)
+{
+    for (size_t k = 0; page->scored.kind == HRF_LABEL_NUMBERS && page->scored.n > 0 &&
+                       k < page->trainings->classes->n_items;
+         k++)
+        add_points(out, page, k);
+}
+
+/* ---- confusion and mistakes ---- */
+
+static size_t called(const struct training_page *page, size_t i)
+{
+    const size_t n = page->trainings->classes->n_items;
+    return (size_t)hrf_scored_most_likely(page->scored.scores + i * n, (int32_t)n);
+}
+
+static size_t class_of(const struct training_page *page, size_t i)
+{
+    const size_t n = page->trainings->classes->n_items;
+    return (size_t)hrf_scored_most_likely(page->scored.truths + i * n, (int32_t)n);
 }
 
 static void add_confusion(struct hrf_out *out, const struct training_page *page)
@@ -280,10 +358,10 @@ static void add_confusion(struct hrf_out *out, const struct training_page *page)
     const struct hrf_text_list *classes = page->trainings->classes;
     const size_t n = classes->n_items;
     HRF_AUTO_FREE size_t *counts = hrf_calloc(n * n + 1, sizeof *counts);
-    if (page->scored.n == 0)
+    if (page->scored.n == 0 || page->scored.kind != HRF_LABEL_CLASS)
         return;
     for (size_t i = 0; i < page->scored.n; i++)
-        counts[(size_t)page->scored.labels[i] * n + (size_t)called(page, i)]++;
+        counts[class_of(page, i) * n + called(page, i)]++;
     hrf_out_adds(out, "<section><h2>Confusion</h2><table><thead><tr><th></th>");
     for (size_t k = 0; k < n; k++)
         hrf_out_markup(out, "<th class=\"n\">called %s</th>", classes->items[k]);
@@ -299,16 +377,55 @@ static void add_confusion(struct hrf_out *out, const struct training_page *page)
 }
 
 struct mistake {
-    size_t item;
-    float score; /* of the true class */
+    size_t item, class;
+    float size; /* the larger, the worse */
 };
 
-static int by_score(const void *a, const void *b)
+static int by_size(const void *a, const void *b)
 {
     const struct mistake *x = a, *y = b;
-    if (x->score != y->score)
-        return x->score < y->score ? -1 : 1;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
     return x->item < y->item ? -1 : x->item > y->item;
+}
+
+/* The worst that an item is wrong in; false: it is right. */
+static bool find_mistake(const struct training_page *page, size_t i, struct mistake *out)
+{
+    const size_t n_classes = page->trainings->classes->n_items;
+    const float *scores = page->scored.scores + i * n_classes;
+    const float *truths = page->scored.truths + i * n_classes;
+    if (page->scored.kind == HRF_LABEL_CLASS) {
+        const size_t class = class_of(page, i);
+        *out = (struct mistake){ i, class, -scores[class] };
+        return called(page, i) != class;
+    }
+    *out = (struct mistake){ i, 0, -1 };
+    for (size_t k = 0; k < n_classes; k++) {
+        const float off = fabsf(scores[k] - truths[k]);
+        if (off > out->size)
+            *out = (struct mistake){ i, k, off };
+    }
+    return page->scored.kind == HRF_LABEL_NUMBERS ? out->size > 0 : out->size >= 0.5F;
+}
+
+static void add_caption(struct hrf_out *out, const struct training_page *page,
+                        const struct mistake *m)
+{
+    const struct hrf_text_list *classes = page->trainings->classes;
+    const size_t at = m->item * classes->n_items + m->class;
+    const double score = (double)page->scored.scores[at];
+    const char *name = classes->items[m->class];
+    hrf_out_markup(out, "<figcaption>%s<br>", page->scored.names[m->item]);
+    if (page->scored.kind == HRF_LABEL_CLASS)
+        hrf_out_markup(out, "is %s (%.3f), called %s", name, score,
+                       classes->items[called(page, m->item)]);
+    else if (page->scored.kind == HRF_LABEL_SEVERAL)
+        hrf_out_markup(out, "is %s%s (%.3f)", page->scored.truths[at] > 0.5F ? "" : "not ", name,
+                       score);
+    else
+        hrf_out_markup(out, "%s is %.4g, given %.4g", name, (double)page->scored.truths[at], score);
+    hrf_out_adds(out, "</figcaption></figure>\n");
 }
 
 /* The picture itself, so that the page is whole; a large one is only named. */
@@ -334,29 +451,22 @@ static void add_picture(struct hrf_out *out, const struct training_page *page, c
 static void add_mistakes(struct hrf_out *out, const struct training_page *page)
 {
     enum { SHOWN = 12 };
-    const struct hrf_text_list *classes = page->trainings->classes;
     const struct hrf_scored *s = &page->scored;
     HRF_AUTO_FREE struct mistake *mistakes = hrf_alloc_array(s->n + 1, sizeof *mistakes);
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++)
-        if (called(page, i) != s->labels[i])
-            mistakes[n++] = (struct mistake){
-                i, s->scores[i * classes->n_items + (size_t)s->labels[i]]
-            };
+        n += find_mistake(page, i, &mistakes[n]);
     if (s->n == 0)
         return;
-    qsort(mistakes, n, sizeof mistakes[0], by_score);
+    qsort(mistakes, n, sizeof mistakes[0], by_size);
     hrf_out_addf(out, "<section><h2>Worst mistakes <small>%zu of %zu pictures</small></h2>\n", n,
                  s->n);
     if (n == 0)
         hrf_out_adds(out, "<p class=\"none\">There are none.</p>");
     for (size_t i = 0; i < n && i < SHOWN; i++) {
-        const size_t item = mistakes[i].item;
         hrf_out_adds(out, "<figure>");
-        add_picture(out, page, s->names[item]);
-        hrf_out_markup(out, "<figcaption>%s<br>is %s (%.3f), called %s</figcaption></figure>\n",
-                       s->names[item], classes->items[s->labels[item]], (double)mistakes[i].score,
-                       classes->items[called(page, item)]);
+        add_picture(out, page, s->names[mistakes[i].item]);
+        add_caption(out, page, &mistakes[i]);
     }
     hrf_out_adds(out, "</section>\n");
 }
@@ -373,11 +483,17 @@ static void fill(struct hrf_out *out, const char *name, const void *context)
     static const struct {
         const char *name;
         void (*add)(struct hrf_out *out, const struct training_page *page);
-    } parts[] = {
-        { "title", add_title },         { "summary", add_summary },   { "cards", add_cards },
-        { "losses", add_losses },       { "roc", add_roc },           { "recall", add_recall },
-        { "confusion", add_confusion }, { "mistakes", add_mistakes }, { "trainings", add_trainings }
-    };
+    } parts[] = { { "title", add_title },
+                  { "summary", add_summary },
+                  { "cards", add_cards },
+                  { "losses", add_losses },
+                  { "roc", add_roc },
+                  { "recall", add_recall },
+                  { "scatter", add_scatter },
+                  { "classes", add_classes },
+                  { "confusion", add_confusion },
+                  { "mistakes", add_mistakes },
+                  { "trainings", add_trainings } };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (strcmp(parts[i].name, name) == 0)
             parts[i].add(out, context);
@@ -388,7 +504,12 @@ enum hrf_status hrf_training_page_write(const struct hrf_trainings *trainings,
                                         const json_t *summary, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(training_page)
-    page = { .trainings = trainings, .list = list, .title = title, .summary = summary };
+    page = { .trainings = trainings,
+             .list = list,
+             .title = title,
+             .summary = summary,
+             .scored = { .kind = trainings->kind },
+             .rows = hrf_scored_rows[trainings->kind] };
     HRF_AUTO_FREE char *folder = hrf_path_join(trainings->out, "report");
     HRF_AUTO_FREE char *path = hrf_path_join(folder, "index.html");
     HRF_TRY(read_all(&page, err));

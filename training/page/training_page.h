@@ -1,5 +1,6 @@
-/* training_page.h - the page of a recipe's trainings: figures, losses by epoch, curves, confusion,
- * and the worst mistakes as pictures. It is made of the files that the trainings left. */
+/* training_page.h - the page of a recipe's trainings: figures, losses by epoch, curves and
+ * confusion, or numbers against their truths, and the worst mistakes as pictures. It is made of the
+ * files that the trainings left. */
 #ifndef HRF_TRAINING_PAGE_TRAINING_PAGE_H
 #define HRF_TRAINING_PAGE_TRAINING_PAGE_H
 

@@ -13,6 +13,7 @@
 
 typedef double triple[3];
 static const char *const split_names[] = { "folds", "column", NULL };
+static const char *const output_names[] = { "probabilities", "sigmoid", "none", NULL };
 static const char *const last_layer_names[] = { "auto", "fresh", "add", "keep", NULL };
 static const char *const sampling_names[] = { "balanced", "all", NULL };
 static const char *const norm_names[] = { "frozen", "batch", NULL };
@@ -39,6 +40,10 @@ static const struct hrf_setting rows[] = {
     { PATH("model.file", model), REQUIRED, NOT_IN_KEY,
       .help = "the network to begin with: ONNX, one image input, one output of a number for each "
               "class" },
+    { WORD("model.output", output, label_kind, output_names), .initial = "probabilities",
+      .help = "what its numbers are, as in a workflow: probabilities: a picture is of one class; "
+              "sigmoid: of several labels at once, or of none; none: numbers as they are "
+              "(regression)" },
     { WORD("model.last_layer", last_layer, last_layer, last_layer_names), .initial = "auto",
       .help =
           "fresh: its weights are drawn anew by the seed, as PyTorch draws Linear; add: a layer "
@@ -63,7 +68,9 @@ static const struct hrf_setting rows[] = {
               "these lie in folders training, validation and testing" },
     { PATH("data.csv", csv), NOT_IN_KEY,
       .help = "instead: table with the columns path,label[,patient][,part]; paths are relative to "
-              "the table" },
+              "the table. With model.output sigmoid label is a list such as er;pr, or each of "
+              "'classes' has a column of 0 and 1; with none the column is value, or each of "
+              "'classes' has a column of numbers" },
     { PATH("data.slides", slides), NOT_IN_KEY,
       .help = "instead: folder of slides, of which patches are cut" },
     { PATH("data.annotations", annotations), NOT_IN_KEY,
@@ -86,7 +93,7 @@ static const struct hrf_setting rows[] = {
       .help = "the patient is the file's name up to this text; default: the column patient, the "
               "slide, else each picture is its own" },
     { TEXTS("classes", classes), REQUIRED, OF_BOTH,
-      .help = "the words of the labels, in the order of the scores" },
+      .help = "the words of the labels, in the order of the scores; of numbers their names" },
     { WORD("split.by", split, train_split, split_names), .initial = "folds",
       .help = "folds: k folds by patient; column: the column part of the table, or folders of "
               "parts (training, validation, testing)" },
@@ -122,11 +129,14 @@ static const struct hrf_setting rows[] = {
       .help = "decay of an average of the weights, which is then what is validated and kept; 0: "
               "none" },
     { REAL("train.label_smoothing", label_smoothing), .initial = "0", .min = 0, .max = 0.9,
-      .help = "share of a label that is spread over all classes" },
+      .help = "share of a label that is spread over all classes; of several labels over yes and "
+              "no" },
     { WORD("train.batch_norm", batch_norm, train_norm, norm_names), .initial = "frozen",
       .help = "frozen: by the statistics of the model's file; batch: of each batch" },
     { WORD("train.sampling", sampling, sampling, sampling_names), .initial = "balanced",
-      .help = "balanced: each class is drawn equally often; all: every picture once an epoch" },
+      .help =
+          "balanced: each class is drawn equally often, or each label and pictures without any; "
+          "all, and of numbers always: every picture once an epoch" },
     { INTEGER("train.patience", patience), .initial = "10", .min = 1, .max = 100000,
       .help = "a training ends after so many epochs without a lower validation loss" },
     { INTEGER("train.min_epochs", min_epochs), .initial = "0", .min = 0, .max = 100000,
@@ -190,13 +200,23 @@ struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_re
     return config;
 }
 
+const char *hrf_train_recipe_activation(const struct hrf_train_recipe *recipe)
+{
+    return recipe->output == HRF_LABEL_CLASS ? NULL : output_names[recipe->output];
+}
+
 /* ---- reading ---- */
 
 static void check_lists(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
 {
     hrf_reader_find_twice(r, "classes", &recipe->classes);
     hrf_reader_find_twice(r, "train.seeds", &recipe->seeds);
-    if (recipe->classes.n_items == 1)
+    for (size_t i = 0; recipe->output == HRF_LABEL_SEVERAL && i < recipe->classes.n_items; i++)
+        if (strchr(recipe->classes.items[i], hrf_label_separator) != NULL)
+            hrf_reader_find(r, 0, 0,
+                            "'classes' has '%s', and lists of labels are written with '%c'",
+                            recipe->classes.items[i], hrf_label_separator);
+    if (recipe->classes.n_items == 1 && recipe->output == HRF_LABEL_CLASS)
         hrf_reader_find(r, 0, 0,
                         "'classes' has one class only; a classifier tells at least two "
                         "apart");
@@ -215,6 +235,9 @@ static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
                         "given");
     if ((recipe->slides != NULL) != (recipe->annotations != NULL))
         hrf_reader_find(r, 0, 0, "'data.slides' and 'data.annotations' go together");
+    if (recipe->output != HRF_LABEL_CLASS && recipe->csv == NULL)
+        hrf_reader_find(r, 0, 0, "'model.output' is %s: labels have to be in 'data.csv'",
+                        output_names[recipe->output]);
     if (recipe->slides != NULL && recipe->split == HRF_TRAIN_BY_COLUMN)
         hrf_reader_find(r, 0, 0, "slides have no parts: 'split.by' has to be folds");
     if (recipe->warmup_epochs > (double)recipe->epochs) {

@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "engine/train/optimizer.h"
 #include "schema/workflow/workflow.h"
+#include "training/cohort/label_kind.h"
 
 enum hrf_train_split { HRF_TRAIN_BY_FOLDS, HRF_TRAIN_BY_COLUMN };
 enum hrf_last_layer {
@@ -28,6 +29,7 @@ struct hrf_augmentation {
 
 struct hrf_train_recipe {
     char *model;
+    enum hrf_label_kind output; /* what it is trained to give */
     enum hrf_last_layer last_layer;
     struct hrf_preparation input; /* zeros: as the model's file says */
     double mean[3], std[3];
@@ -69,6 +71,9 @@ HRF_DEFINE_AUTO(hrf_train_recipe)
 void hrf_train_recipe_print_keys(struct hrf_strbuf *out);
 /* The settings of the optimiser. */
 struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_recipe *recipe);
+/* What hrf_engine_finish_scores() puts behind the network: the word of model.output; NULL: what
+ * probabilities need. */
+const char *hrf_train_recipe_activation(const struct hrf_train_recipe *recipe);
 /* Appends, as text for a key, every setting that changes a trained network (HRF_FOR_TRAINING), or
  * the patches that are cut of slides and their table (HRF_FOR_TILES): the rows say which. */
 void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,

@@ -69,7 +69,7 @@ enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64
 struct search {
     const struct hrf_train_recipe *recipe;
     struct hrf_sample_list *list;
-    size_t sets_capacity, items_capacity;
+    size_t sets_capacity, items_capacity, truths_capacity;
     struct hrf_findings *findings;
     size_t n_wrong;
 };
@@ -141,14 +141,6 @@ static void find_in_class(struct search *s, const char *folder, const char *pref
         }
 }
 
-static int64_t find_class(const struct hrf_text_list *classes, const char *word)
-{
-    for (size_t k = 0; k < classes->n_items; k++)
-        if (strcmp(classes->items[k], word) == 0)
-            return (int64_t)k;
-    return -1;
-}
-
 /* A folder for each class; others are named, because a class that was forgotten is a mistake. */
 static void find_in_classes(struct search *s, const char *folder, const char *prefix,
                             enum hrf_training_part part)
@@ -164,7 +156,7 @@ static void find_in_classes(struct search *s, const char *folder, const char *pr
         HRF_AUTO_FREE char *path = hrf_path_join(folder, names.items[i]);
         HRF_AUTO_FREE char *name = prefix[0] != '\0' ? hrf_path_join(prefix, names.items[i])
                                                      : hrf_strdup(names.items[i]);
-        const int64_t label = find_class(classes, names.items[i]);
+        const int64_t label = hrf_label_find_class(classes, names.items[i]);
         if (!hrf_path_is_directory(path))
             continue;
         if (label < 0)
@@ -201,30 +193,92 @@ static void find_in_folders(struct search *s)
 
 struct columns {
     int path, label, patient, part; /* -1: there is none */
+    int *of_classes;                /* without `label`: one for each class; heap, else NULL */
 };
+
+/* The truth in a row as a number for each class; false: it is wrong, and that is told. */
+static bool read_truth(struct search *s, const struct hrf_csv_row *row, const struct columns *c,
+                       float *truth)
+{
+    const struct hrf_train_recipe *recipe = s->recipe;
+    struct hrf_error why = { .status = HRF_OK };
+    if (c->of_classes == NULL) {
+        if (hrf_label_parse(recipe->output, hrf_csv_cell(row, c->label), &recipe->classes, truth,
+                            &why) == HRF_OK)
+            return true;
+        wrong(s, recipe->csv, row->line, "%s", why.text);
+        return false;
+    }
+    for (size_t k = 0; k < recipe->classes.n_items; k++) {
+        const char *cell = hrf_csv_cell(row, c->of_classes[k]), *name = recipe->classes.items[k];
+        const bool is_number = hrf_label_number(cell, &truth[k]);
+        if (is_number && (recipe->output == HRF_LABEL_NUMBERS || truth[k] == 0 || truth[k] == 1))
+            continue;
+        wrong(s, recipe->csv, row->line, "'%s' is '%s'; it has to be %s", name, cell,
+              recipe->output == HRF_LABEL_NUMBERS ? "a number" : "0 or 1");
+        return false;
+    }
+    return true;
+}
+
+static void keep_truth(struct search *s, const float *truth)
+{
+    struct hrf_training_set *set = &s->list->set;
+    const size_t n = set->n_classes, i = set->n_items - 1;
+    hrf_array_reserve((void **)&set->truths, &s->truths_capacity, set->n_items,
+                      n * sizeof *set->truths);
+    memcpy(set->truths + i * n, truth, n * sizeof *truth);
+}
 
 static void take_row(struct search *s, const struct hrf_csv_row *row, const struct columns *c)
 {
     const struct hrf_train_recipe *recipe = s->recipe;
-    const char *path = hrf_csv_cell(row, c->path), *word = hrf_csv_cell(row, c->label);
-    const char *patient = hrf_csv_cell(row, c->patient);
-    const int64_t label = find_class(&recipe->classes, word);
+    const char *path = hrf_csv_cell(row, c->path), *patient = hrf_csv_cell(row, c->patient);
+    const bool is_class = recipe->output == HRF_LABEL_CLASS;
+    HRF_AUTO_FREE float *truth = hrf_alloc_array(recipe->classes.n_items + 1, sizeof *truth);
     enum hrf_training_part part = HRF_PART_TRAINING;
     if (path[0] == '\0') {
         wrong(s, recipe->csv, row->line, "there is no path");
         return;
     }
-    if (label < 0) {
-        wrong(s, recipe->csv, row->line, "label '%s' is none of 'classes'", word);
+    if (!read_truth(s, row, c, truth))
         return;
-    }
     if (recipe->split == HRF_TRAIN_BY_COLUMN &&
         !hrf_training_part_find(hrf_csv_cell(row, c->part), &part))
         wrong(s, recipe->csv, row->line, "part '%s' is none of training, validation and testing",
               hrf_csv_cell(row, c->part));
     HRF_AUTO_FREE char *folder = hrf_path_directory(recipe->csv);
     char *named = patient[0] != '\0' ? hrf_strdup(patient) : patient_of(s, path);
+    const int64_t label = is_class
+                              ? hrf_label_find_class(&recipe->classes, hrf_csv_cell(row, c->label))
+                              : 0;
     add_sample(s, path, hrf_path_join(folder, path), named, label, part, row->line);
+    if (!is_class)
+        keep_truth(s, truth);
+}
+
+/* A column for each class if there is no column of all; false: one is missing. */
+static bool find_class_columns(struct search *s, const struct hrf_csv_row *titles,
+                               struct columns *c)
+{
+    const struct hrf_train_recipe *recipe = s->recipe;
+    const char *all = recipe->output == HRF_LABEL_NUMBERS ? "value" : "label";
+    if (c->label >= 0)
+        return true;
+    if (recipe->output == HRF_LABEL_CLASS) {
+        wrong(s, recipe->csv, 1, "there is no column 'label'");
+        return false;
+    }
+    c->of_classes = hrf_alloc_array(recipe->classes.n_items + 1, sizeof *c->of_classes);
+    for (size_t k = 0; k < recipe->classes.n_items; k++) {
+        c->of_classes[k] = hrf_csv_column(titles, recipe->classes.items[k]);
+        if (c->of_classes[k] < 0) {
+            wrong(s, recipe->csv, 1, "there is neither a column '%s' nor one '%s'", all,
+                  recipe->classes.items[k]);
+            return false;
+        }
+    }
+    return true;
 }
 
 static void find_in_table(struct search *s)
@@ -238,15 +292,18 @@ static void find_in_table(struct search *s)
     }
     const struct hrf_csv_row none = { .n_fields = 0 };
     const struct hrf_csv_row *titles = csv->n_rows > 0 ? &csv->rows[0] : &none;
-    const struct columns c = { hrf_csv_column(titles, "path"), hrf_csv_column(titles, "label"),
-                               hrf_csv_column(titles, "patient"), hrf_csv_column(titles, "part") };
+    const bool is_numbers = s->recipe->output == HRF_LABEL_NUMBERS;
+    struct columns c = { hrf_csv_column(titles, "path"),
+                         hrf_csv_column(titles, is_numbers ? "value" : "label"),
+                         hrf_csv_column(titles, "patient"), hrf_csv_column(titles, "part"), NULL };
+    HRF_AUTO_FREE int *of_classes = NULL;
     if (c.path < 0)
         wrong(s, csv_path, 1, "there is no column 'path'");
-    if (c.label < 0)
-        wrong(s, csv_path, 1, "there is no column 'label'");
+    const bool has_labels = find_class_columns(s, titles, &c);
+    of_classes = c.of_classes;
     if (c.part < 0 && s->recipe->split == HRF_TRAIN_BY_COLUMN)
         wrong(s, csv_path, 1, "there is no column 'part', by which split.by divides");
-    for (size_t i = 1; i < csv->n_rows && c.path >= 0 && c.label >= 0; i++)
+    for (size_t i = 1; i < csv->n_rows && c.path >= 0 && has_labels; i++)
         take_row(s, &csv->rows[i], &c);
 }
 
@@ -313,10 +370,15 @@ static void check_classes(struct search *s)
 {
     const struct hrf_train_recipe *recipe = s->recipe;
     const char *where = recipe->csv != NULL ? recipe->csv : recipe->folders;
-    HRF_AUTO_FREE int64_t *counts = hrf_calloc(recipe->classes.n_items + 1, sizeof *counts);
-    for (size_t i = 0; i < s->list->set.n_items; i++)
-        counts[s->list->set.items[i].label]++;
-    for (size_t k = 0; k < recipe->classes.n_items; k++)
+    const size_t n = recipe->classes.n_items;
+    HRF_AUTO_FREE int64_t *counts = hrf_calloc(n + 1, sizeof *counts);
+    HRF_AUTO_FREE float *truth = hrf_alloc_array(n + 1, sizeof *truth);
+    for (size_t i = 0; i < s->list->set.n_items; i++) {
+        hrf_training_set_truth(&s->list->set, i, n, truth);
+        for (size_t k = 0; k < n; k++)
+            counts[k] += truth[k] > 0.5F;
+    }
+    for (size_t k = 0; k < n && recipe->output != HRF_LABEL_NUMBERS; k++)
         if (counts[k] == 0)
             wrong(s, where, 0, "class '%s' has no pictures", recipe->classes.items[k]);
 }
@@ -351,6 +413,8 @@ enum hrf_status hrf_sample_list_read(const struct hrf_train_recipe *recipe,
     const char *where = recipe->csv != NULL ? recipe->csv : recipe->folders;
     struct search s = { .recipe = recipe, .list = list, .findings = findings };
     list->set = (struct hrf_training_set){ .is_by_folds = recipe->split == HRF_TRAIN_BY_FOLDS,
+                                           .kind = recipe->output,
+                                           .n_classes = recipe->classes.n_items,
                                            .n_folds = recipe->folds,
                                            .split_seed = recipe->split_seed,
                                            .validation = recipe->validation,
@@ -363,6 +427,8 @@ enum hrf_status hrf_sample_list_read(const struct hrf_train_recipe *recipe,
     look_at_files(&s);
     check_unique(&s);
     check_classes(&s);
+    if (recipe->output == HRF_LABEL_SEVERAL)
+        hrf_training_set_group(&list->set);
     check_split(&s);
     if (s.n_wrong > 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' has %zu error%s", where, s.n_wrong,

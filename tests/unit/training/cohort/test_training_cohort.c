@@ -33,13 +33,108 @@ static void figures_are_of_the_items_that_were_added(void **state)
     assert_true(isnan(f.auc) && isnan(f.balanced_accuracy));
     assert_string_equal(f.why, "no slides for testing");
     for (size_t i = 0; i < 4; i++) {
-        hrf_scored_add(&scored, slides[i].scores, 2, slides[i].label);
+        const float truth[2] = { slides[i].label == 0, slides[i].label == 1 };
+        hrf_scored_add(&scored, slides[i].scores, truth, 2);
         f = hrf_scored_figures_of(&scored, &classes, "slides", "testing");
         assert_int_equal(isnan(f.auc), i < 2); /* until there is a slide of each class */
     }
     assert_float_equal(f.auc, 0.75, 1e-12); /* 0.6 of a normal slide is above 0.5 */
     assert_float_equal(f.balanced_accuracy, 0.5, 1e-12);
     hrf_scored_release(&scored);
+}
+
+static void labels_and_numbers_are_read_as_they_were_written(void **state)
+{
+    (void)state;
+    char *names[] = { (char[]){ "er" }, (char[]){ "pr" }, (char[]){ "her2 +" } };
+    const struct hrf_text_list classes = { names, 3 };
+    static const struct {
+        enum hrf_label_kind kind;
+        const char *text;
+        float truth[3];
+        const char *again;
+    } cases[] = { { HRF_LABEL_CLASS, "pr", { 0, 1, 0 }, "pr" },
+                  { HRF_LABEL_SEVERAL, "", { 0, 0, 0 }, "" },
+                  { HRF_LABEL_SEVERAL, "her2 + ; er", { 1, 0, 1 }, "er;her2 +" },
+                  { HRF_LABEL_NUMBERS, "0.25;-3;1e3", { 0.25F, -3, 1000 }, "0.25;-3;1000" } };
+    float truth[3];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
+        assert_int_equal(hrf_label_parse(cases[i].kind, cases[i].text, &classes, truth, NULL),
+                         HRF_OK);
+        assert_memory_equal(truth, cases[i].truth, sizeof truth);
+        hrf_label_print(cases[i].kind, truth, &classes, &text);
+        assert_string_equal(text.text, cases[i].again);
+    }
+    static const struct {
+        enum hrf_label_kind kind;
+        const char *text, *why;
+    } wrong[] = { { HRF_LABEL_CLASS, "er;pr", "label 'er;pr' is none of 'classes'" },
+                  { HRF_LABEL_SEVERAL, "er;her2", "label 'her2' is none of 'classes'" },
+                  { HRF_LABEL_NUMBERS, "1;2", "'1;2' is not 3 numbers" },
+                  { HRF_LABEL_NUMBERS, "1;nan;2", "'nan' is no number of 'classes'" },
+                  { HRF_LABEL_NUMBERS, "1;2;3;4", "'4' is no number of 'classes'" } };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct hrf_error err;
+        assert_int_equal(hrf_label_parse(wrong[i].kind, wrong[i].text, &classes, truth, &err),
+                         HRF_E_USER);
+        assert_string_equal(err.text, wrong[i].why);
+    }
+}
+
+static void figures_of_labels_are_the_mean_of_theirs(void **state)
+{
+    (void)state;
+    static const float scores[4][2] = {
+        { 0.9F, 0.1F }, { 0.6F, 0.2F }, { 0.4F, 0.7F }, { 0.7F, 0.8F }
+    };
+    static const float truths[4][2] = { { 1, 0 }, { 0, 0 }, { 0, 1 }, { 1, 1 } };
+    char *names[] = { (char[]){ "er" }, (char[]){ "pr" } };
+    const struct hrf_text_list classes = two_classes(names);
+    HRF_AUTO_RELEASE(hrf_scored) scored = { .kind = HRF_LABEL_SEVERAL };
+    hrf_scored_add(&scored, scores[0], truths[0], 2);
+    struct hrf_scored_figures f = hrf_scored_figures_of(&scored, &classes, "pictures", "testing");
+    assert_true(isnan(f.auc));
+    assert_string_equal(f.why, "each of the 1 pictures for testing has the label 'er'");
+    for (size_t i = 1; i < 4; i++)
+        hrf_scored_add(&scored, scores[i], truths[i], 2);
+    f = hrf_scored_figures_of_one(&scored, &classes, 0, "pictures", "testing");
+    assert_float_equal(f.auc, 1, 1e-12);
+    assert_float_equal(f.balanced_accuracy, 0.75, 1e-12); /* 0.6 is called, and is not */
+    f = hrf_scored_figures_of(&scored, &classes, "pictures", "testing");
+    assert_float_equal(f.auc, 1, 1e-12);
+    assert_float_equal(f.balanced_accuracy, 0.875, 1e-12);
+}
+
+static void figures_of_numbers_are_in_their_unit(void **state)
+{
+    (void)state;
+    static const float scores[3] = { 10, 30, 20 }, truths[3] = { 10, 20, 30 };
+    char *names[] = { (char[]){ "ki67" } };
+    const struct hrf_text_list classes = { names, 1 };
+    HRF_AUTO_RELEASE(hrf_scored) scored = { .kind = HRF_LABEL_NUMBERS };
+    for (size_t i = 0; i < 3; i++)
+        hrf_scored_add(&scored, &scores[i], &truths[i], 1);
+    const struct hrf_scored_figures f = hrf_scored_figures_of(&scored, &classes, "pictures",
+                                                              "testing");
+    assert_float_equal(f.mean_absolute_error, 20.0 / 3, 1e-9);
+    assert_float_equal(f.r2, 0, 1e-9);
+    assert_float_equal(f.spearman, 0.5, 1e-9);
+    assert_true(isnan(f.auc));
+}
+
+static void items_of_several_labels_are_grouped_by_the_rarest(void **state)
+{
+    (void)state;
+    struct hrf_training_item items[4] = { { .label = 9 } };
+    float truths[] = { 1, 0, 1, 1, 0, 0, 1, 0 };
+    struct hrf_training_set set = {
+        .kind = HRF_LABEL_SEVERAL, .items = items, .n_items = 4, .truths = truths, .n_classes = 2
+    };
+    static const int64_t groups[4] = { 0, 1, 2, 0 }; /* 2: of none */
+    hrf_training_set_group(&set);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(items[i].label, groups[i]);
 }
 
 /* 12 patients with two items each; the class is the patient's. */
@@ -157,6 +252,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_are_of_the_items_that_were_added),
+        cmocka_unit_test(labels_and_numbers_are_read_as_they_were_written),
+        cmocka_unit_test(figures_of_labels_are_the_mean_of_theirs),
+        cmocka_unit_test(figures_of_numbers_are_in_their_unit),
+        cmocka_unit_test(items_of_several_labels_are_grouped_by_the_rarest),
         cmocka_unit_test(patients_stay_together_in_every_fold),
         cmocka_unit_test(a_patient_in_two_parts_is_found),
         cmocka_unit_test(what_killed_writers_left_is_removed),

@@ -71,7 +71,7 @@ static void what_ends_in_no_layer_is_refused(void **state)
     assert_non_null(strstr(err.text, "ends in no Gemm, MatMul or 1x1 Conv"));
 }
 
-static void a_sigmoid_at_the_end_becomes_a_softmax(void **state)
+static void what_ends_the_network_fits_the_labels(void **state)
 {
     (void)state;
     HRF_AUTO(hrf_graph) graph = make("resnet18");
@@ -79,16 +79,46 @@ static void a_sigmoid_at_the_end_becomes_a_softmax(void **state)
     const struct hrf_attributes attributes = hrf_attributes_default();
     const int32_t input = graph->inputs[0], before = graph->outputs[0];
     int32_t y = 0;
-    hrf_last_layer_exclude(graph); /* nothing to change */
+    hrf_last_layer_fit(graph, HRF_LABEL_CLASS); /* nothing to change */
     assert_int_equal(hrf_graph_add_value(graph, "p", HRF_F32, &shape, NULL, &y, NULL), HRF_OK);
     assert_int_equal(
         hrf_graph_add_node(graph, HRF_OP_SIGMOID, "s", &before, 1, &y, 1, &attributes, NULL),
         HRF_OK);
     assert_int_equal(hrf_graph_set_io(graph, &input, 1, &y, 1, NULL), HRF_OK);
-    hrf_last_layer_exclude(graph);
+    hrf_last_layer_fit(graph, HRF_LABEL_CLASS);
     assert_int_equal(graph->nodes[graph->values[y].producer].op, HRF_OP_SOFTMAX);
     assert_int_equal(hrf_last_layer_renew(graph, 4, 1, NULL), HRF_OK); /* through it */
     assert_int_equal(n_outputs(graph), 4);
+    hrf_last_layer_fit(graph, HRF_LABEL_SEVERAL);
+    assert_int_equal(graph->nodes[graph->values[y].producer].op, HRF_OP_IDENTITY);
+    assert_int_equal(n_outputs(graph), 4);
+}
+
+static void a_last_layer_is_scaled_and_moved(void **state)
+{
+    (void)state;
+    static const double factors[] = { 2, -3 }, offsets[] = { 5, 7 };
+    static const char *const ends[] = { "resnet18", "unet" }; /* a Gemm and a 1x1 Conv */
+    for (size_t e = 0; e < 2; e++) {
+        HRF_AUTO(hrf_graph) graph = make(ends[e]);
+        HRF_AUTO(hrf_graph) before = NULL;
+        HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
+        assert_int_equal(hrf_last_layer_renew(graph, 2, 1, NULL), HRF_OK);
+        assert_true(hrf_last_layer_has_bias(graph));
+        assert_int_equal(hrf_graph_copy(graph, &before, NULL), HRF_OK);
+        assert_int_equal(hrf_last_layers_list(graph, 1, &names, NULL), HRF_OK);
+        assert_int_equal(hrf_last_layer_scale(graph, factors, offsets, NULL), HRF_OK);
+        for (size_t i = 0; i < names.n_items; i++) {
+            const int32_t v = hrf_graph_find_value(graph, names.items[i]);
+            const int64_t n = hrf_shape_count(&graph->values[v].shape);
+            const float *now = graph->values[v].data, *was = before->values[v].data;
+            for (int64_t k = 0; k < n; k++) {
+                const int64_t c = k / (n / 2);
+                assert_float_equal(
+                    now[k], was[k] * (float)factors[c] + (n == 2 ? (float)offsets[c] : 0), 1e-5);
+            }
+        }
+    }
 }
 
 static void a_layer_is_put_behind_an_embedding(void **state)
@@ -140,7 +170,7 @@ static void a_training_reads_back_what_it_wrote(void **state)
     const struct hrf_fine_tuning_figures figures = {
         5, 4, 3, 12, 9, { .auc = 0.875, .balanced_accuracy = (double)NAN, .why = "one class" }
     };
-    HRF_AUTO_JSON json = hrf_fine_tuning_json(2, 7, &figures);
+    HRF_AUTO_JSON json = hrf_fine_tuning_json(2, 7, HRF_LABEL_CLASS, &figures);
     HRF_AUTO_FREE char *text = hrf_json_text(json);
     assert_string_equal(text,
                         "{\"auc\":0.875,\"balanced_accuracy\":null,\"best_epoch\":9,\"epochs\":12,"
@@ -148,16 +178,26 @@ static void a_training_reads_back_what_it_wrote(void **state)
                         "\"validation_pictures\":4,\"why_no_figure\":\"one class\"}");
 }
 
+/* Each line once: kinds of labels share rows. */
+static void add_rows(struct hrf_strbuf *out, const struct hrf_figure_row *rows)
+{
+    for (const struct hrf_figure_row *row = rows; row->key != NULL; row++) {
+        HRF_AUTO_RELEASE(hrf_strbuf) line = HRF_STRBUF_INIT;
+        docs_add_figure(&line, "", row);
+        if (strstr(out->text, line.text) == NULL)
+            hrf_strbuf_adds(out, line.text);
+    }
+}
+
 static void the_page_of_training_has_every_figure(void **state)
 {
     (void)state;
-    static const struct hrf_figure_row *const tables[] = { hrf_fine_tuning_rows,
-                                                           hrf_scored_figure_rows,
-                                                           hrf_fine_tuning_epoch_rows };
     struct hrf_strbuf rows = HRF_STRBUF_INIT;
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
-        for (const struct hrf_figure_row *row = tables[t]; row->key != NULL; row++)
-            docs_add_figure(&rows, "", row);
+    add_rows(&rows, hrf_fine_tuning_rows);
+    for (int kind = 0; kind < HRF_N_LABEL_KINDS; kind++)
+        add_rows(&rows, hrf_scored_rows[kind]);
+    for (int kind = 0; kind < HRF_N_LABEL_KINDS; kind++)
+        add_rows(&rows, hrf_fine_tuning_epoch_rows[kind]);
     docs_compare("docs/training.md", "test_fine_tuning",
                  "| in `result.json` | in `history.csv` | unit | | what |", &rows);
     hrf_strbuf_release(&rows);
@@ -168,7 +208,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_layer_is_drawn_by_the_seed_for_other_classes),
         cmocka_unit_test(what_ends_in_no_layer_is_refused),
-        cmocka_unit_test(a_sigmoid_at_the_end_becomes_a_softmax),
+        cmocka_unit_test(what_ends_the_network_fits_the_labels),
+        cmocka_unit_test(a_last_layer_is_scaled_and_moved),
         cmocka_unit_test(a_layer_is_put_behind_an_embedding),
         cmocka_unit_test(the_last_layers_are_those_of_the_end),
         cmocka_unit_test(weights_go_into_an_array_and_back),

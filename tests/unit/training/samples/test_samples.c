@@ -47,6 +47,30 @@ static void classes_come_equally_often_and_all_pictures_before_one_comes_again(v
             assert_in_range(n_of[i], n_class[1] / 6, n_class[1] / 6 + 1);
 }
 
+static void labels_and_pictures_without_any_come_equally_often(void **state)
+{
+    (void)state;
+    HRF_AUTO_RELEASE(hrf_training_set) set = { .kind = HRF_LABEL_SEVERAL, .n_classes = 2 };
+    enum hrf_training_part parts[N];
+    int64_t order[DRAWN];
+    int n_of[3] = { 0 };
+    make_set(&set, parts); /* 20, 6 and 4 pictures */
+    set.truths = hrf_calloc(N * 2, sizeof *set.truths);
+    for (int i = 0; i < N; i++) { /* the first 20 have the first label, two of these both */
+        set.truths[2 * i] = i < 20;
+        set.truths[2 * i + 1] = i < 2 || (i >= 20 && i < 26);
+    }
+    hrf_training_set_group(&set);
+    hrf_sampler_draw(&set, parts, 2, HRF_SAMPLING_BALANCED, 1, 1, 39, order);
+    for (int i = 0; i < 39; i++) {
+        n_of[0] += set.truths[2 * order[i]] > 0.5F;
+        n_of[1] += set.truths[2 * order[i] + 1] > 0.5F;
+        n_of[2] += order[i] >= 26;
+    }
+    assert_int_equal(n_of[2], 13);
+    assert_true(n_of[0] >= 13 && n_of[0] <= 18 && n_of[1] >= 13 && n_of[1] <= 18);
+}
+
 static void an_order_is_of_its_seed_and_epoch_alone(void **state)
 {
     (void)state;
@@ -220,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_come_equally_often_and_all_pictures_before_one_comes_again),
+        cmocka_unit_test(labels_and_pictures_without_any_come_equally_often),
         cmocka_unit_test(an_order_is_of_its_seed_and_epoch_alone),
         cmocka_unit_test(nothing_asked_for_changes_nothing),
         cmocka_unit_test(flips_and_turns_give_the_eight_symmetries),
