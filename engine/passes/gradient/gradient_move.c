@@ -21,12 +21,33 @@ void hrf_gradient_concat(struct hrf_backward *b)
     }
 }
 
+/* The transpose of dy if that is a product of matrices: (U V)' = V' U'. Exporters write the weights
+ * of a linear layer as the transpose of a constant, whose gradient is such a product.
+ * HRF_NO_VALUE: it is none. */
+static int32_t transposed_product(struct hrf_backward *b)
+{
+    const int32_t producer = b->graph->values[b->dy].producer;
+    const struct hrf_node *node = producer >= 0 ? &b->graph->nodes[producer] : NULL;
+    if (node == NULL || node->op != HRF_OP_GEMM || node->n_inputs != 2)
+        return HRF_NO_VALUE;
+    const struct hrf_shape from = hrf_backward_shape(b, b->dy);
+    const struct hrf_shape shape = { 2, { from.dims[1], from.dims[0] } };
+    struct hrf_attributes a = node->attributes;
+    a.gemm.transpose_a = !node->attributes.gemm.transpose_b;
+    a.gemm.transpose_b = !node->attributes.gemm.transpose_a;
+    return HRF_APPLY(b, HRF_OP_GEMM, &a, &shape, node->inputs[1], node->inputs[0]);
+}
+
 void hrf_gradient_transpose(struct hrf_backward *b)
 {
     int64_t inverse[HRF_MAX_RANK] = { 0 };
+    const bool is_matrix = b->node.attributes.n_axes == 2;
     for (int32_t i = 0; i < b->node.attributes.n_axes; i++)
         inverse[b->node.attributes.axes[i]] = i;
-    hrf_backward_give(b, 0, hrf_backward_transpose(b, b->dy, inverse));
+    const bool swaps = is_matrix && inverse[0] == 1;
+    const int32_t product = swaps ? transposed_product(b) : HRF_NO_VALUE;
+    hrf_backward_give(
+        b, 0, product != HRF_NO_VALUE ? product : hrf_backward_transpose(b, b->dy, inverse));
 }
 
 /* Along each axis: a border of a constant is cut off, other borders are copies. */
