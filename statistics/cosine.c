@@ -16,3 +16,17 @@ double hrf_cosine(const float *a, const float *b, int64_t n)
     const double cosine = ab / (sqrt(aa) * sqrt(bb));
     return cosine > 1 ? 1 : cosine; /* rounding may exceed 1 */
 }
+
+float hrf_float_dot(const float *a, const float *b, int64_t n)
+{
+    float sums[16] = { 0 };
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int k = 0; k < 16; k++)
+            sums[k] += a[i + k] * b[i + k];
+    for (; i < n; i++)
+        sums[0] += a[i] * b[i];
+    for (int k = 1; k < 16; k++)
+        sums[0] += sums[k];
+    return sums[0];
+}

@@ -1,6 +1,8 @@
 /* neighbours.c - see neighbours.h. */
 #include "aggregate/study/neighbours.h"
 
+#include "statistics/cosine.h"
+
 #include <math.h>
 
 void hrf_neighbours_release(struct hrf_neighbours *s)
@@ -49,20 +51,6 @@ void hrf_neighbours_add(struct hrf_neighbours *s, const float *reference, const 
     }
 }
 
-static float product(const float *a, const float *b, int64_t n)
-{
-    float sums[16] = { 0 };
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int k = 0; k < 16; k++)
-            sums[k] += a[i + k] * b[i + k];
-    for (; i < n; i++)
-        sums[0] += a[i] * b[i];
-    for (int k = 1; k < 16; k++)
-        sums[0] += sums[k];
-    return sums[0];
-}
-
 /* The patches of the sample that are nearest to patch `of`. */
 static void find(const struct hrf_neighbours *s, int side, int64_t of,
                  int64_t found[HRF_NEIGHBOURS])
@@ -72,8 +60,8 @@ static void find(const struct hrf_neighbours *s, int side, int64_t of,
     for (int64_t i = 0; i < s->n_sample; i++) {
         if (i == of)
             continue;
-        const float c = product(s->rows[side] + of * s->width, s->rows[side] + i * s->width,
-                                s->width);
+        const float c = hrf_float_dot(s->rows[side] + of * s->width, s->rows[side] + i * s->width,
+                                      s->width);
         int rank = n;
         while (rank > 0 && c > cosines[rank - 1])
             rank--;

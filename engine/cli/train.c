@@ -7,6 +7,7 @@
 #include "training/cohort/training_files.h"
 #include "training/cutting/patch_cutter.h"
 #include "training/loop/fine_tuning.h"
+#include "training/loop/probe.h"
 #include "training/page/training_page.h"
 
 #include <stdio.h>
@@ -75,11 +76,16 @@ static enum hrf_status write_summary(const struct train_command *c, struct hrf_e
         hrf_json_print(summary);
         return HRF_OK;
     }
-    printf("%zu pictures of %lld px, the last layer %s\n", c->list->set.n_items,
-           (long long)c->list->side,
-           c->tuning->added_to > 0 ? "added"
-           : c->tuning->is_renewed ? "made anew"
-                                   : "as in the file");
+    printf("%zu pictures of %lld px, ", c->list->set.n_items, (long long)c->list->side);
+    if (c->recipe->method == HRF_METHOD_KNN)
+        printf("%lld nearest of embeddings of %zu numbers\n", (long long)c->recipe->neighbours,
+               c->tuning->width);
+    else if (c->recipe->method == HRF_METHOD_LINEAR_PROBE)
+        printf("a linear model of embeddings of %zu numbers\n", c->tuning->width);
+    else
+        printf("the last layer %s\n", c->tuning->added_to > 0 ? "added"
+                                      : c->tuning->is_renewed ? "made anew"
+                                                              : "as in the file");
     hrf_trainings_print(&c->all, summary);
     return HRF_OK;
 }
@@ -93,6 +99,15 @@ static enum hrf_status check_trainings(const struct train_command *c, struct hrf
     for (int64_t i = 0; i < hrf_trainings_count(&c->all); i++)
         if (hrf_trainings_is_wanted(&c->all, i))
             HRF_TRY(hrf_training_set_split(&c->list->set, i % c->all.n_folds, parts, err));
+    return HRF_OK;
+}
+
+/* Embeddings are computed once for all folds and seeds. */
+static enum hrf_status embed(const struct train_command *c, struct hrf_error *err)
+{
+    for (int64_t i = 0; i < hrf_trainings_count(&c->all); i++)
+        if (hrf_trainings_is_wanted(&c->all, i) && !find_result(c->all.context, i, NULL, NULL))
+            return hrf_probe_embed(c->tuning, c->recipe->out, err);
     return HRF_OK;
 }
 
@@ -131,6 +146,8 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
     c->tuning->n_threads = (int32_t)hrf_trainings_threads(&c->all);
     HRF_TRY(check_trainings(c, err));
     HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
+    if (c->recipe->method != HRF_METHOD_FINE_TUNING)
+        HRF_TRY(embed(c, err));
     HRF_TRY(hrf_trainings_run(&c->all, err));
     return hrf_trainings_is_one(&c->all) ? HRF_OK : write_summary(c, err);
 }

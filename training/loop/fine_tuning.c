@@ -15,6 +15,7 @@
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
 #include "training/loop/last_layer.h"
+#include "training/loop/probe.h"
 #include "training/loop/safetensors_write.h"
 #include "training/loop/scorer.h"
 #include "training/loop/weights.h"
@@ -33,7 +34,9 @@ const struct hrf_figure_row hrf_fine_tuning_rows[] = {
     { COUNT("training_pictures", n_training, 1, .help = "pictures that it was trained on") },
     { COUNT("validation_pictures", n_validation, 2, .help = "pictures that chose its epoch") },
     { COUNT("testing_pictures", n_testing, 3, .help = "pictures that its figures are of") },
-    { COUNT("epochs", n_epochs, 4, .help = "epochs that were trained") },
+    { COUNT("epochs", n_epochs, 4,
+            .help = "epochs that were trained; of a linear probe steps to "
+                    "its minimum") },
     { COUNT("best_epoch", best_epoch, 5, .help = "the epoch whose weights are kept, from 1") },
     { .key = NULL },
 };
@@ -76,6 +79,7 @@ void hrf_fine_tuning_destroy(struct hrf_fine_tuning *tuning)
     if (tuning == NULL)
         return;
     hrf_graph_destroy(tuning->graph);
+    hrf_free(tuning->embeddings);
     hrf_free(tuning);
 }
 
@@ -97,9 +101,9 @@ static enum hrf_status find_form(struct hrf_fine_tuning *t, struct hrf_error *er
     return HRF_OK;
 }
 
-/* A copy of the graph as read, with the shape of a batch and all shapes. */
-static enum hrf_status with_shapes(const struct hrf_fine_tuning *t, const struct hrf_graph *graph,
-                                   struct hrf_graph **out, struct hrf_error *err)
+enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *t,
+                                      const struct hrf_graph *graph, struct hrf_graph **out,
+                                      struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
@@ -124,7 +128,8 @@ static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t see
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(t->graph, &copy, err));
-    if (t->recipe->output != HRF_LABEL_NUMBERS || t->is_renewed)
+    if (t->recipe->method == HRF_METHOD_FINE_TUNING &&
+        (t->recipe->output != HRF_LABEL_NUMBERS || t->is_renewed))
         hrf_last_layer_fit(copy, t->recipe->output);
     const int64_t n_classes = (int64_t)t->recipe->classes.n_items;
     if (t->added_to > 0)
@@ -143,9 +148,11 @@ static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error
     HRF_AUTO(hrf_graph) renewed = NULL;
     HRF_AUTO_RELEASE(hrf_text_list) trained = { .items = NULL };
     int64_t width = 0;
-    HRF_TRY(with_shapes(t, t->graph, &shaped, err));
+    HRF_TRY(hrf_fine_tuning_shape(t, t->graph, &shaped, err));
     HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
-    t->added_to = r->last_layer == HRF_LAST_LAYER_ADD ? width : 0;
+    const bool is_probe = r->method != HRF_METHOD_FINE_TUNING;
+    t->width = is_probe ? (size_t)width : 0;
+    t->added_to = is_probe || r->last_layer == HRF_LAST_LAYER_ADD ? width : 0;
     t->is_renewed = t->added_to > 0 || r->last_layer == HRF_LAST_LAYER_FRESH ||
                     (r->last_layer == HRF_LAST_LAYER_AUTO && width != n_classes);
     if (!t->is_renewed && width != n_classes)
@@ -156,7 +163,7 @@ static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error
     HRF_TRY(with_classes(t, 0, &renewed, err));
     hrf_graph_destroy(shaped);
     shaped = NULL;
-    HRF_TRY(with_shapes(t, renewed, &shaped, err));
+    HRF_TRY(hrf_fine_tuning_shape(t, renewed, &shaped, err));
     HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
     return hrf_last_layers_list(shaped, r->layers, &trained, err);
 }
@@ -204,6 +211,7 @@ struct tuning_job {
     struct hrf_fine_tuning_epoch *records; /* [recipe->epochs] */
     float *best;                           /* all weights of `base` */
     int64_t n_weights, n_steps;            /* steps of an epoch */
+    int32_t n_trained;                     /* tensors */
     int64_t *order;                        /* of the epoch, [n_steps * batch] */
     float *scores;                         /* [n_items][n_classes] of the weights that are kept */
     char key[HRF_HASH_HEX];
@@ -372,7 +380,7 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
         .optimizer = hrf_train_recipe_optimizer(r),
     };
     HRF_TRY(with_classes(t, job->seed, &job->base, err));
-    HRF_TRY(with_shapes(t, job->base, &job->shaped, err));
+    HRF_TRY(hrf_fine_tuning_shape(t, job->base, &job->shaped, err));
     HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));
     return hrf_trainer_create(job->shaped, &config, &job->trainer, err);
 }
@@ -416,25 +424,33 @@ static enum hrf_status finish_network(const struct tuning_job *job, const struct
     return HRF_OK;
 }
 
-static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
+/* What probes need, too. */
+static enum hrf_status split(struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
-    const struct hrf_train_recipe *r = t->recipe;
     const struct hrf_training_set *set = &job->set;
     job->set = t->list->set;
     job->parts = hrf_alloc_array(set->n_items + 1, sizeof *job->parts);
-    job->scores = hrf_calloc((set->n_items + 1) * r->classes.n_items, sizeof *job->scores);
+    job->scores = hrf_calloc((set->n_items + 1) * t->recipe->classes.n_items, sizeof *job->scores);
+    HRF_TRY(make_key(t, job->fold, job->seed, job->key, err));
+    return hrf_training_set_split(set, job->fold, job->parts, err);
+}
+
+static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const struct hrf_training_set *set = &job->set;
     job->records = hrf_calloc((size_t)r->epochs, sizeof *job->records);
     job->checkpoint = hrf_path_join(job->folder, "checkpoint.bin");
     job->progress.best_loss = INFINITY;
-    HRF_TRY(make_key(t, job->fold, job->seed, job->key, err));
-    HRF_TRY(hrf_training_set_split(set, job->fold, job->parts, err));
+    HRF_TRY(split(job, err));
     const int64_t n = r->epoch_samples > 0
                           ? r->epoch_samples
                           : hrf_predictions_count(set, job->parts, HRF_PART_TRAINING);
     job->n_steps = n / r->batch > 0 ? n / r->batch : 1;
     job->order = hrf_alloc_array((size_t)(job->n_steps * r->batch), sizeof *job->order);
     HRF_TRY(make_trainer(job, err));
+    job->n_trained = hrf_train_step_n_weights(hrf_trainer_next(job->trainer));
     find_units(job);
     job->n_weights = hrf_weights_count(job->base);
     job->best = hrf_try_calloc((size_t)job->n_weights + 1, sizeof *job->best);
@@ -658,34 +674,60 @@ static enum hrf_status write_result(const struct tuning_job *job, struct hrf_err
     hrf_json_put_int(json, "version", 1);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_bool(json, "fresh_last_layer", t->is_renewed);
-    hrf_json_put_int(json, "trained_weights",
-                     hrf_train_step_n_weights(hrf_trainer_next(job->trainer)));
+    hrf_json_put_int(json, "trained_weights", job->n_trained);
     return hrf_json_write_file(path, json, err);
 }
 
-static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
+/* `network` NULL: nothing that a run could take. */
+static enum hrf_status leave(struct tuning_job *job, const struct hrf_graph *network,
+                             struct hrf_error *err)
 {
-    const struct hrf_fine_tuning *t = job->tuning;
-    const struct hrf_training_set *set = &job->set;
-    HRF_AUTO(hrf_graph) trained = NULL;
-    HRF_AUTO(hrf_graph) best = NULL;
-    HRF_AUTO(hrf_graph) shaped = NULL;
-    HRF_TRY(hrf_weights_set(job->base, job->best, &trained, err));
-    HRF_TRY(finish_network(job, trained, &best, err));
-    HRF_TRY(with_shapes(t, best, &shaped, err));
-    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
-    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
-    HRF_TRY(hrf_history_write(job->folder, hrf_fine_tuning_epoch_rows[set->kind], job->records,
-                              sizeof job->records[0], job->progress.epoch, err));
-    HRF_TRY(hrf_predictions_write(job->folder, "path", set, job->parts, &t->recipe->classes,
-                                  job->scores, err));
+    HRF_TRY(hrf_history_write(job->folder, hrf_fine_tuning_epoch_rows[job->set.kind], job->records,
+                              sizeof job->records[0],
+                              job->records != NULL ? job->progress.epoch : 0, err));
+    HRF_TRY(hrf_predictions_write(job->folder, "path", &job->set, job->parts,
+                                  &job->tuning->recipe->classes, job->scores, err));
     hrf_crash_point("train.write.before");
-    HRF_TRY(write_model(job, best, err));
+    if (network != NULL)
+        HRF_TRY(write_model(job, network, err));
     hrf_crash_point("train.result.before");
     HRF_TRY(write_result(job, err));
     hrf_crash_point("train.result.after");
     hrf_training_remove_checkpoint(job->folder);
     return HRF_OK;
+}
+
+static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    HRF_AUTO(hrf_graph) trained = NULL;
+    HRF_AUTO(hrf_graph) best = NULL;
+    HRF_AUTO(hrf_graph) shaped = NULL;
+    HRF_TRY(hrf_weights_set(job->base, job->best, &trained, err));
+    HRF_TRY(finish_network(job, trained, &best, err));
+    HRF_TRY(hrf_fine_tuning_shape(t, best, &shaped, err));
+    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
+    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
+    return leave(job, best, err);
+}
+
+/* The embeddings' own training, which takes no steps of the network. */
+static enum hrf_status probe(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    HRF_AUTO_FREE double *weights = NULL;
+    HRF_TRY(split(job, err));
+    hrf_training_remove_leftovers(job->folder);
+    if (t->recipe->method == HRF_METHOD_KNN) {
+        HRF_TRY(hrf_probe_neighbours(t, job->parts, job->scores, err));
+        return leave(job, NULL, err);
+    }
+    HRF_TRY(hrf_probe_linear(t, job->parts, &weights, &job->progress.epoch, job->scores, err));
+    job->n_trained = 2;
+    job->progress.best_epoch = job->progress.epoch;
+    HRF_TRY(with_classes(t, job->seed, &job->base, err));
+    HRF_TRY(hrf_last_layer_set(job->base, weights, err));
+    return leave(job, job->base, err);
 }
 
 static enum hrf_status train(struct tuning_job *job, struct hrf_error *err)
@@ -715,5 +757,5 @@ enum hrf_status hrf_fine_tuning_run(const struct hrf_fine_tuning *tuning, int64_
 {
     HRF_AUTO_RELEASE(tuning_job)
     job = { .tuning = tuning, .fold = fold, .seed = seed, .folder = folder };
-    return train(&job, err);
+    return (tuning->recipe->method == HRF_METHOD_FINE_TUNING ? train : probe)(&job, err);
 }

@@ -1,4 +1,5 @@
-/* fine_tuning.h - one training of a network: a fold and a seed, from pictures to a model as ONNX.
+/* fine_tuning.h - one training of a network, or a probe of its embeddings: a fold and a seed, from
+ * pictures to a model as ONNX.
  *
  * Its folder gets model.onnx, predictions.csv, history.csv and, last, result.json. checkpoint.bin
  * is replaced at most every ten seconds (HRF_PART_MS), also within an epoch; a training that is run
@@ -21,6 +22,8 @@ struct hrf_fine_tuning {
     bool is_renewed;  /* the last layer gets fresh weights ... */
     int64_t added_to; /* ... and is put behind an embedding of so many numbers; 0: it is not */
     struct hrf_sample_form form;
+    size_t width;      /* of embeddings, if these are probed: what the graph gives */
+    float *embeddings; /* [n_items][width] (hrf_probe_embed()); heap */
     const char *version, *device;
     int32_t n_threads; /* 0: all that the process may use */
 };
@@ -53,6 +56,10 @@ json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kin
 /* True, with its figures, if the folder has the result of exactly this training. */
 bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,
                              const char *folder, struct hrf_fine_tuning_figures *out);
+/* A copy of the graph with the shape of a batch and all shapes. */
+HRF_CHECKED enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *tuning,
+                                                  const struct hrf_graph *graph,
+                                                  struct hrf_graph **out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_fine_tuning_run(const struct hrf_fine_tuning *tuning, int64_t fold,
                                                 int64_t seed, const char *folder,
                                                 struct hrf_error *err);

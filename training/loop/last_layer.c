@@ -178,6 +178,27 @@ void hrf_last_layer_fit(struct hrf_graph *graph, enum hrf_label_kind kind)
     }
 }
 
+enum hrf_status hrf_last_layer_set(struct hrf_graph *graph, const double *weights,
+                                   struct hrf_error *err)
+{
+    struct layer layer;
+    if (!find_layer(graph, &layer) || layer.bias < 0)
+        return hrf_error_set(err, HRF_E_BUG, "the network has no last layer");
+    struct hrf_value *matrix = &graph->values[layer.weights], *bias = &graph->values[layer.bias];
+    const int64_t n_classes = matrix->shape.dims[0], width = matrix->shape.dims[1];
+    float *of_matrix = hrf_try_alloc_array((size_t)(n_classes * width), sizeof *of_matrix);
+    float *of_bias = hrf_alloc_array((size_t)n_classes, sizeof *of_bias);
+    for (int64_t k = 0; k < n_classes && of_matrix != NULL; k++) {
+        for (int64_t d = 0; d < width; d++)
+            of_matrix[k * width + d] = (float)weights[k * (width + 1) + d];
+        of_bias[k] = (float)weights[k * (width + 1) + width];
+    }
+    hrf_value_set_data(bias, of_bias);
+    HRF_CHECK_MEMORY(of_matrix != NULL, err, "no memory for the weights of the last layer");
+    hrf_value_set_data(matrix, of_matrix);
+    return HRF_OK;
+}
+
 bool hrf_last_layer_has_bias(const struct hrf_graph *graph)
 {
     struct layer layer;

@@ -23,6 +23,10 @@ HRF_CHECKED enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t 
  * model.output sigmoid take; nor do numbers, whose layer is made anew. */
 void hrf_last_layer_fit(struct hrf_graph *graph, enum hrf_label_kind kind);
 
+/* Gives the layer that was added these weights, [n_classes][width + 1] with the bias last. */
+HRF_CHECKED enum hrf_status hrf_last_layer_set(struct hrf_graph *graph, const double *weights,
+                                               struct hrf_error *err);
+
 /* Whether the last layer has a bias, so that its outputs can be moved. */
 bool hrf_last_layer_has_bias(const struct hrf_graph *graph);
 /* Changes the last layer, which has been renewed or added, so that output k is what it was times

@@ -13,26 +13,19 @@ int hrf_scorer_readers(const struct hrf_fine_tuning *tuning)
     return n > 2 ? n : 2;
 }
 
-enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
-                               const struct hrf_graph *network, const enum hrf_training_part *parts,
-                               enum hrf_training_part part, float *scores, struct hrf_error *err)
+enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
+                                   const struct hrf_graph *network, const int64_t *order, int64_t n,
+                                   size_t width, const char *activation, float *numbers,
+                                   struct hrf_error *err)
 {
-    const struct hrf_training_set *set = &tuning->list->set;
-    const size_t n_classes = tuning->recipe->classes.n_items;
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO(hrf_session) session = NULL;
     HRF_AUTO(hrf_sample_feed) feed = NULL;
-    HRF_AUTO_FREE int64_t *order = hrf_alloc_array(set->n_items + 1, sizeof *order);
-    int64_t n = 0;
-    for (size_t i = 0; i < set->n_items; i++)
-        if (parts[i] == part)
-            order[n++] = (int64_t)i;
     if (n == 0)
         return HRF_OK;
     HRF_TRY(hrf_graph_copy(network, &graph, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    HRF_TRY(hrf_engine_finish_scores(graph, (int64_t)n_classes,
-                                     hrf_train_recipe_activation(tuning->recipe), err));
+    HRF_TRY(hrf_engine_finish_scores(graph, (int64_t)width, activation, err));
     const struct hrf_session_config config = { .device = tuning->device,
                                                .precision = HRF_FP32,
                                                .n_threads = tuning->n_threads };
@@ -50,8 +43,22 @@ enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
         HRF_TRY(hrf_session_run(session, err));
         const float *out = hrf_session_output(session, 0);
         for (int64_t i = 0; i < batch && first + i < n; i++)
-            memcpy(scores + (size_t)order[first + i] * n_classes, out + (size_t)i * n_classes,
-                   n_classes * sizeof *scores);
+            memcpy(numbers + (size_t)order[first + i] * width, out + (size_t)i * width,
+                   width * sizeof *numbers);
     }
     return HRF_OK;
+}
+
+enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
+                               const struct hrf_graph *network, const enum hrf_training_part *parts,
+                               enum hrf_training_part part, float *scores, struct hrf_error *err)
+{
+    const struct hrf_training_set *set = &tuning->list->set;
+    HRF_AUTO_FREE int64_t *order = hrf_alloc_array(set->n_items + 1, sizeof *order);
+    int64_t n = 0;
+    for (size_t i = 0; i < set->n_items; i++)
+        if (parts[i] == part)
+            order[n++] = (int64_t)i;
+    return hrf_scorer_outputs(tuning, network, order, n, tuning->recipe->classes.n_items,
+                              hrf_train_recipe_activation(tuning->recipe), scores, err);
 }

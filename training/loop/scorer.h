@@ -4,6 +4,14 @@
 
 #include "training/loop/fine_tuning.h"
 
+/* Gives `n` pictures to `network`, whose input has the shape of a batch, and writes the `width`
+ * numbers that it gives order[i] to out[order[i]][width]. `activation`:
+ * hrf_engine_finish_scores(). */
+HRF_CHECKED enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
+                                               const struct hrf_graph *network,
+                                               const int64_t *order, int64_t n, size_t width,
+                                               const char *activation, float *out,
+                                               struct hrf_error *err);
 /* Scores the pictures of a part by `network`, whose input has the shape of a batch, and writes them
  * to scores[n_items][n_classes]. */
 HRF_CHECKED enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,

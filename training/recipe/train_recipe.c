@@ -15,6 +15,7 @@ typedef double triple[3];
 static const char *const split_names[] = { "folds", "column", NULL };
 static const char *const output_names[] = { "probabilities", "sigmoid", "none", NULL };
 static const char *const last_layer_names[] = { "auto", "fresh", "add", "keep", NULL };
+static const char *const method_names[] = { "fine_tuning", "linear_probe", "knn", NULL };
 static const char *const sampling_names[] = { "balanced", "all", NULL };
 static const char *const norm_names[] = { "frozen", "batch", NULL };
 
@@ -101,6 +102,15 @@ static const struct hrf_setting rows[] = {
     { INTEGER("split.seed", split_seed), .initial = "1", .min = 0, .max = 1e15, OF_BOTH,
       .help = "of the draws of the split" },
     { REAL("split.validation", validation), HRF_HEAD_VALIDATION },
+    { WORD("train.method", method, train_method, method_names), .initial = "fine_tuning",
+      .help =
+          "fine_tuning: the network is trained; linear_probe, knn: how good it is as an encoder: "
+          "a linear model of its embeddings, or the nearest of them by cosine" },
+    { REAL("train.cost", cost), .initial = "0", .min = 0, .max = 1e9,
+      .help = "of linear_probe: C, the inverse of the L2 penalty, as scikit-learn's; 0: an "
+              "embedding's numbers * classes / 100, as UNI's" },
+    { INTEGER("train.neighbours", neighbours), .initial = "20", .min = 1, .max = 100000,
+      .help = "of knn: k" },
     { TEXTS("train.seeds", seeds), .initial = "[1]", NOT_IN_KEY,
       .help = "each seed is a training of every fold" },
     { INTEGER("train.epochs", epochs), .initial = "30", .min = 1, .max = 100000,
@@ -238,6 +248,12 @@ static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
     if (recipe->output != HRF_LABEL_CLASS && recipe->csv == NULL)
         hrf_reader_find(r, 0, 0, "'model.output' is %s: labels have to be in 'data.csv'",
                         output_names[recipe->output]);
+    if (recipe->method != HRF_METHOD_FINE_TUNING &&
+        (recipe->last_layer == HRF_LAST_LAYER_FRESH || recipe->last_layer == HRF_LAST_LAYER_KEEP))
+        hrf_reader_find(r, 0, 0,
+                        "'train.method' is %s, of what the model's file gives: 'model.last_layer' "
+                        "has to be auto or add",
+                        method_names[recipe->method]);
     if (recipe->slides != NULL && recipe->split == HRF_TRAIN_BY_COLUMN)
         hrf_reader_find(r, 0, 0, "slides have no parts: 'split.by' has to be folds");
     if (recipe->warmup_epochs > (double)recipe->epochs) {

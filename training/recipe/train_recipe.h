@@ -18,6 +18,12 @@ enum hrf_last_layer {
     HRF_LAST_LAYER_ADD,
     HRF_LAST_LAYER_KEEP
 };
+/* What is trained: the network, or nothing of it, to learn what its embeddings tell. */
+enum hrf_train_method {
+    HRF_METHOD_FINE_TUNING,
+    HRF_METHOD_LINEAR_PROBE, /* a linear model of them */
+    HRF_METHOD_KNN           /* the nearest of them */
+};
 enum hrf_sampling { HRF_SAMPLING_BALANCED, HRF_SAMPLING_ALL };
 enum hrf_train_norm { HRF_NORM_FROZEN, HRF_NORM_BATCH };
 
@@ -44,6 +50,9 @@ struct hrf_train_recipe {
     int64_t folds, split_seed;
     double validation; /* share of the patients for training */
     struct hrf_text_list seeds;
+    enum hrf_train_method method;
+    double cost;
+    int64_t neighbours;
     int64_t epochs, batch, epoch_samples, layers, patience, min_epochs;
     double learning_rate, warmup_epochs, label_smoothing;
     double momentum, weight_decay, clip_norm, average;

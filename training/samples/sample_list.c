@@ -417,7 +417,10 @@ enum hrf_status hrf_sample_list_read(const struct hrf_train_recipe *recipe,
                                            .n_classes = recipe->classes.n_items,
                                            .n_folds = recipe->folds,
                                            .split_seed = recipe->split_seed,
-                                           .validation = recipe->validation,
+                                           /* of all others no epoch is chosen */
+                                           .validation = recipe->method == HRF_METHOD_FINE_TUNING
+                                                             ? recipe->validation
+                                                             : 0,
                                            .nouns = "pictures",
                                            .labels = where };
     if (recipe->csv != NULL)
