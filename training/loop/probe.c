@@ -5,8 +5,8 @@
 #include "base/path.h"
 #include "training/cohort/checkpoint_file.h"
 #include "training/loop/scorer.h"
-#include "training/probe/linear_fit.h"
 #include "training/probe/knn.h"
+#include "training/probe/linear_fit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -184,6 +184,6 @@ enum hrf_status hrf_probe_neighbours(const struct hrf_fine_tuning *t,
                              "train.neighbours is %lld, and %zu pictures are for training",
                              (long long)t->recipe->neighbours, rows.n);
     hrf_knn_score(rows.trained, rows.truths, rows.n, t->width, t->recipe->classes.n_items,
-                         (size_t)t->recipe->neighbours, rows.asked, rows.n_asked, rows.scores);
+                  (size_t)t->recipe->neighbours, rows.asked, rows.n_asked, rows.scores);
     return HRF_OK;
 }

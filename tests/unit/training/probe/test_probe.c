@@ -2,8 +2,8 @@
  * nearest. */
 #include "base/alloc.h"
 #include "tests/unit/unit.h"
-#include "training/probe/linear_fit.h"
 #include "training/probe/knn.h"
+#include "training/probe/linear_fit.h"
 
 #include <math.h>
 #include <omp.h>
