@@ -12,14 +12,8 @@
 
 #include <stdio.h>
 
-struct train_request {
-    int64_t jobs, threads, fold;
-    const char *seed, *device;
-    bool json, keys;
-};
-
 struct train_command {
-    const struct train_request *request;
+    const struct hrf_train_request *request;
     struct hrf_train_recipe *recipe;
     struct hrf_sample_list *list;
     struct hrf_fine_tuning *tuning;
@@ -61,6 +55,35 @@ static enum hrf_status train_one(void *context, int64_t i, struct hrf_error *err
     HRF_TRY(hrf_path_make_directories(folder, err));
     return hrf_fine_tuning_run(c->tuning, i % c->all.n_folds, hrf_trainings_seed(&c->all, i),
                                folder, err);
+}
+
+/* The trainings that are wanted, for `hires-flow`, which makes tasks of them. */
+static enum hrf_status write_list(const struct train_command *c, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_listed_trainings) list = { .items = NULL };
+    struct hrf_fine_tuning_figures figures;
+    if (c->recipe->method != HRF_METHOD_FINE_TUNING)
+        return hrf_error_set(err, HRF_E_USER,
+                             "a probe computes the embeddings once for all folds, and is no work "
+                             "of jobs: leave 'executor' out");
+    HRF_TRY(hrf_path_absolute(c->recipe->out, &list.out, err));
+    HRF_TRY(hrf_path_absolute(c->recipe->model, &list.model, err));
+    list.items = hrf_calloc((size_t)hrf_trainings_count(&c->all) + 1, sizeof *list.items);
+    for (int64_t i = 0; i < hrf_trainings_count(&c->all); i++) {
+        struct hrf_listed_training *item = &list.items[list.n];
+        if (!hrf_trainings_is_wanted(&c->all, i))
+            continue;
+        HRF_AUTO_FREE char *folder = hrf_trainings_folder(&c->all, i);
+        list.n++;
+        item->number = i;
+        item->fold = i % c->all.n_folds;
+        item->seed = hrf_trainings_seed(&c->all, i);
+        HRF_TRY(hrf_path_absolute(folder, &item->folder, err));
+        HRF_TRY(hrf_fine_tuning_key(c->tuning, item->fold, item->seed, item->key, err));
+        item->done = hrf_fine_tuning_is_done(c->tuning, item->fold, item->seed, folder, &figures);
+    }
+    HRF_AUTO_JSON json = hrf_listed_trainings_json(&list);
+    return hrf_json_write_file(c->request->list, json, err);
 }
 
 static enum hrf_status write_summary(const struct train_command *c, struct hrf_error *err)
@@ -114,7 +137,7 @@ static enum hrf_status embed(const struct train_command *c, struct hrf_error *er
 static enum hrf_status train_all(struct train_command *c, const char *file, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
-    const struct train_request *r = c->request;
+    const struct hrf_train_request *r = c->request;
     enum hrf_status status = hrf_train_recipe_read(file, &c->recipe, &findings, err);
     if (status == HRF_OK && c->recipe->slides != NULL)
         status = hrf_patch_cutter_run(c->recipe, HRF_VERSION, &findings, err);
@@ -146,6 +169,10 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
     c->tuning->n_threads = (int32_t)hrf_trainings_threads(&c->all);
     HRF_TRY(check_trainings(c, err));
     HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
+    if (r->list != NULL)
+        return write_list(c, err);
+    if (r->summary)
+        return write_summary(c, err);
     if (c->recipe->method != HRF_METHOD_FINE_TUNING)
         HRF_TRY(embed(c, err));
     HRF_TRY(hrf_trainings_run(&c->all, err));
@@ -161,20 +188,9 @@ static void print_keys(void)
 
 int hrf_engine_train(const struct hrf_command *command, int argc, char **argv)
 {
-    struct train_request request = { .jobs = 1, .fold = -1, .device = "cpu" };
-    const struct hrf_option options[] = {
-        { "jobs", "N", "so many trainings side by side (1)", HRF_OPTION_INT, &request.jobs },
-        { "threads", "N", "of each training (default: the cores divided by --jobs)", HRF_OPTION_INT,
-          &request.threads },
-        { "fold", "N", "only this fold, from 0", HRF_OPTION_INT, &request.fold },
-        { "seed", "N", "only this seed", HRF_OPTION_TEXT, &request.seed },
-        { "device", "NAME", "cpu (default), or ref (plain C in double precision)", HRF_OPTION_TEXT,
-          &request.device },
-        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
-        { "keys", NULL, "print the keys of FILE.yaml", HRF_OPTION_FLAG, &request.keys },
-        { NULL },
-    };
-    struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
+    struct hrf_train_request request = hrf_train_request_initial;
+    struct hrf_args args = hrf_args_parse_request(HRF_ENGINE_PROGRAM, command, hrf_train_options,
+                                                  &request, argc, argv);
     if (args.done)
         return args.exit_code;
     if (request.keys) {

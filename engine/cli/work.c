@@ -1,10 +1,11 @@
-/* work.c - the workers of jobs, `hires-engine infer|observe|tile|score-bags|train-heads SPEC.json`.
- * SIGTERM and SIGUSR1 end the job after the present batch, slide or epoch with the exit code
- * HRF_EXIT_TRY_AGAIN. */
+/* work.c - the workers of jobs, `hires-engine
+ * infer|observe|tile|score-bags|train-heads|train-networks SPEC.json`. SIGTERM and SIGUSR1 end the
+ * job after the present batch, slide, epoch or step with the exit code HRF_EXIT_TRY_AGAIN. */
 #include "base/crash.h"
 #include "engine/cli/cli.h"
 #include "engine/head_worker/head_worker.h"
 #include "engine/tile_worker/tile_worker.h"
+#include "engine/train_worker/train_worker.h"
 #include "engine/worker/worker.h"
 
 #include <signal.h>
@@ -50,6 +51,9 @@ int hrf_engine_work(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (kind == HRF_JOB_TILE) {
         status = hrf_tile_worker_run(spec_path, &err);
+    } else if (kind == HRF_JOB_TRAIN_NETWORK) {
+        take_signals(hrf_train_worker_stop);
+        status = hrf_train_worker_run(spec_path, &err);
     } else {
         take_signals(hrf_head_worker_stop);
         status = hrf_head_worker_run(spec_path, kind, &err);

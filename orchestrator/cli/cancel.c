@@ -34,8 +34,7 @@ static enum hrf_status make_executor(struct hrf_store *store, const char *direct
     HRF_AUTO_FREE char *file = hrf_path_join(directory, "workflow.yaml"), *run_id = NULL;
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     HRF_TRY(hrf_store_get_fact(store, "run_id", &run_id, err));
-    enum hrf_status status = hrf_workflow_load_of_run(file, NULL, 0, workflow, &findings, err);
-    HRF_TRY(status);
+    HRF_TRY(hrf_workflow_load_executor(file, NULL, 0, workflow, &findings, err));
     return hrf_executor_create(&(*workflow)->executor, run_id != NULL ? run_id : "", out, err);
 }
 

@@ -83,7 +83,7 @@ static void check_file(const char *path, const struct hrf_option_list *set, bool
     if (status != HRF_OK)
         note_misfit(v, "model.file", status == HRF_E_EXTERNAL, &why);
     /* HRF_E_EXTERNAL: Slurm may be elsewhere. */
-    if (asks_slurm && hrf_cli_check_slurm(v->workflow, &why) == HRF_E_USER)
+    if (asks_slurm && hrf_cli_check_slurm(v->workflow, NULL, &why) == HRF_E_USER)
         note_misfit(v, "executor.slurm", false, &why);
     if (hrf_cli_check_ranks(v->workflow, &why) != HRF_OK)
         note_misfit(v, "executor", true, &why);

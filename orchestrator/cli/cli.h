@@ -26,7 +26,7 @@ extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_calibrate, h
     hrf_cli_check, hrf_cli_plan, hrf_cli_status, hrf_cli_why, hrf_cli_cancel, hrf_cli_report,
     hrf_cli_compare, hrf_cli_tile, hrf_cli_demo_data, hrf_cli_doctor, hrf_cli_version,
     hrf_cli_launch, hrf_cli_tile_job, hrf_cli_throttle, hrf_cli_evaluate, hrf_cli_forest,
-    hrf_cli_demo, hrf_cli_view;
+    hrf_cli_demo, hrf_cli_view, hrf_cli_train;
 /* Fills in the commands that are the engine's: at most HRF_N_ENGINE_COMMANDS. Returns how many. */
 size_t hrf_cli_handed_over(struct hrf_command *out);
 
@@ -67,11 +67,12 @@ HRF_CHECKED enum hrf_status hrf_cli_load_of_run(const char *path, const struct h
  * network. */
 HRF_CHECKED enum hrf_status hrf_cli_check_model(const struct hrf_workflow *workflow,
                                                 bool shapes_only, struct hrf_error *err);
-/* Checks that Slurm can run the workflow's jobs, as far as Slurm answers. HRF_E_USER: the text says
+/* Checks that Slurm can run jobs of these kinds (executor.h), as far as Slurm answers; NULL: those
+ * of a workflow; else NULL ends the list. HRF_E_USER: the text says
  * what the jobs request and what the partition's nodes have. HRF_E_EXTERNAL: sbatch cannot be
  * started here. HRF_OK if the executor is another one, or if the controller does not answer. */
 HRF_CHECKED enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *workflow,
-                                                struct hrf_error *err);
+                                                const char *const kinds[], struct hrf_error *err);
 /* Checks that jobs of several ranks can be started; on Slurm only as far as the login node can
  * know. HRF_E_EXTERNAL: the text says what is missing and what to do. HRF_OK if one rank is asked
  * for. */

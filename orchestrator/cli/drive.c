@@ -58,7 +58,7 @@ int hrf_cli_prepare(const struct hrf_cli_drive *drive, const struct hrf_workflow
     if (status == HRF_OK)
         status = check_dataset(w, &err);
     if (status == HRF_OK)
-        status = hrf_cli_check_slurm(w, &err);
+        status = hrf_cli_check_slurm(w, NULL, &err);
     if (status == HRF_OK)
         status = hrf_cli_check_ranks(w, &err);
     if (status == HRF_OK && w->model.output == HRF_OUTPUT_EMBEDDING)

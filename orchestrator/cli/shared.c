@@ -201,11 +201,12 @@ enum hrf_status hrf_cli_check_model(const struct hrf_workflow *w, bool shapes_on
     return w->tiler.tissue.method == HRF_TISSUE_ONNX ? check_tissue_model(w, err) : HRF_OK;
 }
 
-enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_error *err)
+enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, const char *const kinds[],
+                                    struct hrf_error *err)
 {
     static const char *const version[] = { "sbatch", "--version", NULL };
     /* Infer jobs ask for more, so they come first. */
-    static const char *const kinds[] = { "infer", "tile" };
+    static const char *const of_workflows[] = { "infer", "tile", NULL };
     struct hrf_slurm_output out;
     struct hrf_error why = { .status = HRF_OK };
     if (w->executor.type != HRF_EXECUTOR_SLURM)
@@ -213,7 +214,8 @@ enum hrf_status hrf_cli_check_slurm(const struct hrf_workflow *w, struct hrf_err
     if (hrf_slurm_run(version, HRF_SLURM_DEADLINE_MS, &out, &why) != HRF_OK)
         return hrf_error_set(err, HRF_E_EXTERNAL, "{executor.type} is slurm: %s", why.text);
     hrf_slurm_output_release(&out);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    kinds = kinds != NULL ? kinds : of_workflows;
+    for (size_t i = 0; kinds[i] != NULL; i++)
         if (hrf_slurm_fit_ask(&w->executor, kinds[i], &why) != HRF_OK)
             return hrf_error_set(err, HRF_E_USER, "Slurm would not run the %s jobs: %s", kinds[i],
                                  why.text);

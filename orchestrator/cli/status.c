@@ -114,8 +114,8 @@ static int print_tasks(const struct facts *f)
         count_words(f, k, n);
         for (int i = 0; i < N_WORDS; i++)
             all += n[i];
-        if (k != HRF_TASK_TILE && k != HRF_TASK_INFER && all == 0)
-            continue; /* this run has no INT8, or no slide head */
+        if (all == 0 && (f->n_slides == 0 || (k != HRF_TASK_TILE && k != HRF_TASK_INFER)))
+            continue; /* this run has no INT8, or no slide head; a run of trainings has no slides */
         lines++;
         hrf_cli_printf("%-9s", hrf_task_kind_name((enum hrf_task_kind)k));
         const char *before = " ";

@@ -170,15 +170,6 @@ bool run_take_part(const struct run_setup *setup, const struct run_job *job, siz
 
 /* ---- what becomes of the task ---- */
 
-/* Returns what an event about the task names: its slide or training. Heap. */
-static char *subject_of(struct run *run, const struct hrf_task_row *task)
-{
-    const struct hrf_slide_row *slide = hrf_slide_rows_find(&run->slides, task->slide_id);
-    return slide != NULL
-               ? hrf_strdup(slide->name)
-               : hrf_format("training %lld in %s", (long long)task->first_patch, task->precision);
-}
-
 /* Returns why a task failed, with a note if the size of the slide's file has changed since the run
  * began; heap. */
 static char *explain_reason(struct run *run, const struct hrf_task_row *task, const char *reason)
@@ -195,7 +186,8 @@ static char *explain_reason(struct run *run, const struct hrf_task_row *task, co
 static enum hrf_status break_task(struct run *run, struct hrf_task_row *task, int64_t n_tries,
                                   const char *why, struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *subject = subject_of(run, task), *reason = explain_reason(run, task, why);
+    HRF_AUTO_FREE char *subject = run_task_subject(run, task),
+                       *reason = explain_reason(run, task, why);
     run_tasks_set_state(&run->tasks, task, HRF_TASK_BROKEN);
     hrf_free(task->reason);
     task->reason = hrf_strdup(reason);
@@ -230,7 +222,7 @@ static enum hrf_status note_retry(struct run *run, const struct hrf_task_row *ta
         (long long)retry->n_tries, (long long)run->faults.policy.retries + 1,
         (double)retry->delay_ms / 1000, retry->more_time > 0 ? " with 50 % more time" : "",
         retry->more_memory > 0 ? " with 50 % more memory" : "");
-    HRF_AUTO_FREE char *subject = subject_of(run, task);
+    HRF_AUTO_FREE char *subject = run_task_subject(run, task);
     return hrf_store_add_event(run->setup.store, subject, event, err);
 }
 

@@ -11,6 +11,11 @@
 void run_count_slides(struct run *run)
 {
     struct hrf_run_summary *s = &run->summary;
+    if (run->setup.trainings != NULL) {
+        s->n_done = run->tasks.counts.n[HRF_TASK_TRAIN][HRF_TASK_FINISHED];
+        s->n_failed = run->tasks.counts.n[HRF_TASK_TRAIN][HRF_TASK_BROKEN];
+        return;
+    }
     s->n_slides = (int64_t)run->slides.n_items;
     s->n_done = s->n_failed = s->n_no_tissue = s->n_excluded = 0;
     for (size_t i = 0; i < run->slides.n_items; i++) {
@@ -20,6 +25,18 @@ void run_count_slides(struct run *run)
         s->n_no_tissue += state == HRF_SLIDE_NO_TISSUE;
         s->n_excluded += state == HRF_SLIDE_EXCLUDED;
     }
+}
+
+/* Returns how many trainings are done, those that run by the share that they have done. */
+static double sum_of_trainings(const struct run *run)
+{
+    double sum = (double)run->tasks.counts.n[HRF_TASK_TRAIN][HRF_TASK_FINISHED];
+    for (size_t i = 0; i < run->jobs.n; i++) {
+        const struct run_job *job = &run->jobs.live[i];
+        if (job->view.observed == HRF_JOB_RUNNING && job->n_collected < job->n_tasks)
+            sum += run_task_share(run, job, job->n_collected);
+    }
+    return sum;
 }
 
 /* Returns how many patches of running tasks are done, as their workers report. Only the first MAX
@@ -48,6 +65,11 @@ static struct hrf_progress_facts gather_facts(struct run *run)
     const struct run_task_counts *counts = &run->tasks.counts;
     struct hrf_progress_facts f = { .n_jobs = (int64_t)run->jobs.n };
     run_count_slides(run);
+    if (run->setup.trainings != NULL) {
+        f.n_trainings = (int64_t)run->setup.trainings->list->n;
+        f.trainings_done = run->summary.n_done;
+        f.trainings_share = sum_of_trainings(run) / (double)f.n_trainings;
+    }
     for (int state = 0; state < HRF_N_TASK_STATES; state++) {
         const bool ended = state == HRF_TASK_FINISHED || state == HRF_TASK_BROKEN;
         f.tile_total += counts->n[HRF_TASK_TILE][state];

@@ -31,6 +31,20 @@ static void note_usage(const struct run_setup *setup, struct run_job *job,
     usage->peak_bytes = found->peak_memory_bytes;
 }
 
+/* True if the task is further than any attempt of it was before: a training has checkpoints, from
+ * which the next attempt goes on. */
+static bool has_advanced(const struct run *run, const struct run_job *job,
+                         const struct hrf_task_row *task)
+{
+    struct run_task_state *state = &run->tasks.states[task - run->tasks.rows.items];
+    const double share = task->kind == HRF_TASK_TRAIN ? run_task_share(run, job, job->n_collected)
+                                                      : 0;
+    if (share <= state->share)
+        return false;
+    state->share = share;
+    return true;
+}
+
 /* Ends a job from which no more results will come. */
 static enum hrf_status close_job(struct run *run, struct run_job *job, struct hrf_sentinel *done,
                                  bool has_sentinel, struct hrf_error *err)
@@ -58,7 +72,7 @@ static enum hrf_status close_job(struct run *run, struct run_job *job, struct hr
         HRF_TRY(run_collect_task(run, job, job->n_collected, task, true, &ended, err));
         if (!ended) {
             const bool progress = run_take_part(&run->setup, job, job->n_collected, task) ||
-                                  job->n_results > 0;
+                                  job->n_results > 0 || has_advanced(run, job, task);
             HRF_TRY(run_judge_task(run, task, is_short ? end_behind : verdict.end, progress, reason,
                                    err));
         }

@@ -106,9 +106,7 @@ static enum hrf_status plan_slide(struct run *run, struct hrf_slide_row *slide,
     return hrf_store_plan_tasks(run->setup.store, slide->id, HRF_TASK_INFER, NULL, 0, err);
 }
 
-/* Tasks that failed in an earlier run are tried again, and tasks that have used up some tries get
- * all of them back. Jobs that are still running keep their tasks. */
-static enum hrf_status revive(struct run *run, struct hrf_error *err)
+enum hrf_status run_revive(struct run *run, struct hrf_error *err)
 {
     int64_t n_broken = 0, n_tried = 0;
     for (size_t i = 0; i < run->tasks.rows.n_items; i++) {
@@ -161,7 +159,7 @@ enum hrf_status run_ingest(struct run *run, struct hrf_error *err)
     for (size_t i = 0; i < n; i++)
         HRF_TRY(plan_slide(run, &run->slides.items[i], err));
     HRF_TRY(run_tasks_reload(&run->tasks, &run->setup, &run->slides, err));
-    HRF_TRY(revive(run, err));
+    HRF_TRY(run_revive(run, err));
     for (size_t i = 0; i < n && !run_wants_calibration(run); i++)
         HRF_TRY(hrf_store_plan_tasks(run->setup.store, run->slides.items[i].id, HRF_TASK_CALIBRATE,
                                      NULL, 0, err));

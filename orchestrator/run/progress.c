@@ -73,8 +73,31 @@ static void add_eta(struct hrf_strbuf *out, const struct hrf_progress_facts *f)
                         hrf_duration_text((double)n_left / f->patches_per_second).text);
 }
 
+static void add_trainings(struct hrf_strbuf *out, const struct hrf_progress_facts *f)
+{
+    hrf_strbuf_addf(out, "trained %lld/%lld", (long long)f->trainings_done,
+                    (long long)f->n_trainings);
+    if (f->n_failed > 0)
+        hrf_strbuf_addf(out, ", %lld failed", (long long)f->n_failed);
+    hrf_strbuf_addf(out, ", %.0f %% of all steps, %lld job%s", 100 * f->trainings_share,
+                    (long long)f->n_jobs, f->n_jobs == 1 ? "" : "s");
+}
+
+static void draw_trainings(struct hrf_progress *p, const struct hrf_progress_facts *f)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    add_trainings(&out, f);
+    erase(p);
+    fprintf(stderr, "  %s\n", out.text);
+    p->n_lines = 1;
+}
+
 static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *f)
 {
+    if (f->n_trainings > 0) {
+        draw_trainings(p, f);
+        return;
+    }
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
     add_bar(&out, "tile", f->tile_done, f->tile_total, "slides");
     const bool calibrates = f->calibrate_done < f->calibrate_total;
@@ -95,22 +118,30 @@ static void draw_block(struct hrf_progress *p, const struct hrf_progress_facts *
     p->n_lines = 3 + calibrates;
 }
 
+static void add_slides(struct hrf_strbuf *out, const struct hrf_progress_facts *f)
+{
+    hrf_strbuf_addf(out, "tiled %lld/%lld slides", (long long)f->tile_done,
+                    (long long)f->tile_total);
+    if (f->calibrate_done < f->calibrate_total)
+        hrf_strbuf_addf(out, ", calibrated on %lld/%lld", (long long)f->calibrate_done,
+                        (long long)f->calibrate_total);
+    hrf_strbuf_addf(out, ", scored %lld/%lld patches", (long long)f->infer_done,
+                    (long long)f->infer_total);
+    if (f->infer_failed > 0)
+        hrf_strbuf_addf(out, " (%lld could not be)", (long long)f->infer_failed);
+    hrf_strbuf_addf(out, ", ended %lld/%lld", (long long)f->n_ended, (long long)f->n_slides);
+    if (f->n_failed > 0)
+        hrf_strbuf_addf(out, ", %lld failed", (long long)f->n_failed);
+    add_eta(out, f);
+}
+
 static void print_line(struct hrf_progress *p, const struct hrf_progress_facts *f)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
-    hrf_strbuf_addf(&out, "tiled %lld/%lld slides", (long long)f->tile_done,
-                    (long long)f->tile_total);
-    if (f->calibrate_done < f->calibrate_total)
-        hrf_strbuf_addf(&out, ", calibrated on %lld/%lld", (long long)f->calibrate_done,
-                        (long long)f->calibrate_total);
-    hrf_strbuf_addf(&out, ", scored %lld/%lld patches", (long long)f->infer_done,
-                    (long long)f->infer_total);
-    if (f->infer_failed > 0)
-        hrf_strbuf_addf(&out, " (%lld could not be)", (long long)f->infer_failed);
-    hrf_strbuf_addf(&out, ", ended %lld/%lld", (long long)f->n_ended, (long long)f->n_slides);
-    if (f->n_failed > 0)
-        hrf_strbuf_addf(&out, ", %lld failed", (long long)f->n_failed);
-    add_eta(&out, f);
+    if (f->n_trainings > 0)
+        add_trainings(&out, f);
+    else
+        add_slides(&out, f);
     if (strcmp(out.text, p->last) != 0)
         hrf_log_info("run", "%s", out.text);
     snprintf(p->last, sizeof p->last, "%s", out.text);

@@ -16,6 +16,8 @@ struct hrf_progress_facts {
     int64_t infer_failed;                    /* patches of tasks that were given up */
     int64_t n_jobs;                          /* jobs that wait or run */
     double patches_per_second;               /* 0 = not known */
+    int64_t n_trainings, trainings_done;     /* of networks; 0: a run of slides. Failed: n_failed */
+    double trainings_share;                  /* of all their steps that is done, 0 to 1 */
 };
 
 struct hrf_progress; /* opaque */

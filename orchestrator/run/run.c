@@ -215,7 +215,20 @@ static enum hrf_status report(struct run *run, struct hrf_error *err)
     return HRF_OK;
 }
 
-static enum hrf_status drive(struct run *run, struct hrf_error *err)
+static enum hrf_status drive_trainings(struct run *run, struct hrf_error *err)
+{
+    HRF_TRY(run_plan_networks(run, err));
+    HRF_TRY(run_jobs_recover(&run->jobs, &run->setup, &run->tasks, err));
+    HRF_TRY(do_open_tasks(run, err));
+    run_display_finish(run);
+    if (run->summary.end != HRF_RUN_DONE)
+        return HRF_OK;
+    HRF_TRY(hrf_store_begin(run->setup.store, err));
+    HRF_TRY(hrf_store_set_fact(run->setup.store, "queue", "", err));
+    return hrf_store_commit(run->setup.store, err);
+}
+
+static enum hrf_status drive_slides(struct run *run, struct hrf_error *err)
 {
     struct hrf_store *store = run->setup.store;
     const double start = hrf_clock_seconds();
@@ -275,11 +288,13 @@ enum hrf_status hrf_run(const struct hrf_workflow *workflow, const char *directo
                         const struct hrf_run_options *options, struct hrf_run_summary *out,
                         struct hrf_error *err)
 {
-    struct run run = { .setup = { .workflow = workflow, .calibrate_only = options->calibrate_only },
+    struct run run = { .setup = { .workflow = workflow,
+                                  .trainings = options->trainings,
+                                  .calibrate_only = options->calibrate_only },
                        .display = { .progress = hrf_progress_create(options->quiet) } };
     enum hrf_status status = open_run(&run, directory, err);
     if (status == HRF_OK)
-        status = drive(&run, err);
+        status = options->trainings != NULL ? drive_trainings(&run, err) : drive_slides(&run, err);
     if (run.setup.store != NULL) {
         status = check_place(&run, status, err);
         count_end(&run);

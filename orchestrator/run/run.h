@@ -8,14 +8,22 @@
 #define HRF_ORCHESTRATOR_RUN_RUN_H
 
 #include "base/error.h"
+#include "schema/command/engine_commands.h"
 #include "schema/store/store.h"
 #include "schema/workflow/workflow.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Trainings of networks that are driven as a run without slides: a task for each of them. */
+struct hrf_run_trainings {
+    const char *file;                        /* absolute: what `train` reads */
+    const struct hrf_listed_trainings *list; /* borrowed */
+};
+
 struct hrf_run_options {
-    bool quiet;          /* show no progress */
+    const struct hrf_run_trainings *trainings; /* NULL: a run of slides */
+    bool quiet;                                /* show no progress */
     bool calibrate_only; /* stop after the int8 calibration: no results, no report */
 };
 
@@ -27,7 +35,7 @@ enum hrf_run_end {
 
 struct hrf_run_summary {
     enum hrf_run_end end;
-    int64_t n_slides, n_done, n_failed, n_no_tissue, n_excluded;
+    int64_t n_slides, n_done, n_failed, n_no_tissue, n_excluded; /* slides, or trainings */
     int64_t n_tasks_run, n_tasks_cached;
     char run_id[40]; /* stays the same for the life of the directory; "" = it was never opened */
     int64_t n_ends;  /* how often a run of this directory has ended, this end included */

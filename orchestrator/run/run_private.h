@@ -38,8 +38,20 @@ HRF_CHECKED enum hrf_status run_plan_all_infer(struct run *run, struct hrf_error
 /* Commits tasks that were planned: warns about results in the store that are invalid and will be
  * computed again, and reads the tasks. */
 HRF_CHECKED enum hrf_status run_commit_plan(struct run *run, struct hrf_error *err);
+/* Tasks that failed in an earlier run are tried again, and tasks that have used up some tries get
+ * all of them back. Jobs that are still running keep their tasks. */
+HRF_CHECKED enum hrf_status run_revive(struct run *run, struct hrf_error *err);
 /* The identity that the record of an infer, tile or calibrate task must have. */
 struct hrf_record_identity run_expect(const struct run *run, const struct hrf_task_row *task);
+
+/* network_trainings.c: plans a task for each training of setup.trainings. */
+HRF_CHECKED enum hrf_status run_plan_networks(struct run *run, struct hrf_error *err);
+HRF_CHECKED enum hrf_status run_fill_network(struct run *run, const struct hrf_task_row *row,
+                                             struct hrf_job_training *out, struct hrf_error *err);
+/* Returns what people call the task's slide or training; heap. */
+char *run_task_subject(const struct run *run, const struct hrf_task_row *task);
+/* How far the job's task is, 0 to 1, as its worker reports; 0: nothing is known. */
+double run_task_share(const struct run *run, const struct run_job *job, size_t index);
 
 /* spec.c */
 /* Returns what executors call tasks of this kind: hrf_task_kind_name(), or "tissue" for tile tasks

@@ -74,6 +74,8 @@ static enum hrf_status describe_models(struct run_setup *setup, struct hrf_error
     const struct hrf_workflow *w = setup->workflow;
     HRF_TRY(hrf_launch_model_hash(w->model.file, setup->model_sha256, err));
     HRF_TRY(hrf_store_set_fact(setup->store, "model_sha256", setup->model_sha256, err));
+    if (setup->trainings != NULL)
+        return HRF_OK;
     HRF_TRY(run_tissue_hash(w, setup->tissue_sha256, err));
     HRF_TRY(hrf_store_set_fact(setup->store, "tissue_sha256", setup->tissue_sha256, err));
     HRF_TRY(run_find_own_scales(w, &setup->brings_scales, err));

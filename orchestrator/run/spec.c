@@ -50,9 +50,14 @@ static enum hrf_status export_plan(struct run *run, int64_t slide_id, char **pat
 static enum hrf_status fill_training(struct run *run, const struct hrf_task_row *row,
                                      struct hrf_job_task *out, struct hrf_error *err)
 {
-    HRF_TRY(run_fill_training(run, row, &out->training, err));
-    out->slide_name = hrf_format("fold %lld seed %lld in %s", (long long)out->training.fold,
-                                 (long long)out->training.seed, row->precision);
+    if (run->setup.trainings != NULL) {
+        HRF_TRY(run_fill_network(run, row, &out->training, err));
+        out->slide_name = run_task_subject(run, row);
+    } else {
+        HRF_TRY(run_fill_training(run, row, &out->training, err));
+        out->slide_name = hrf_format("fold %lld seed %lld in %s", (long long)out->training.fold,
+                                     (long long)out->training.seed, row->precision);
+    }
     out->slide_path = hrf_strdup("");
     return HRF_OK;
 }
@@ -181,7 +186,7 @@ enum hrf_status run_write_spec(struct run *run, const struct run_batch *batch,
                                                [HRF_TASK_CALIBRATE] = HRF_JOB_CALIBRATE,
                                                [HRF_TASK_HEAD] = HRF_JOB_HEAD,
                                                [HRF_TASK_TRAIN] = HRF_JOB_TRAIN };
-    spec->kind = kinds[attempt->kind];
+    spec->kind = run->setup.trainings != NULL ? HRF_JOB_TRAIN_NETWORK : kinds[attempt->kind];
     spec->tasks = hrf_calloc(batch->n, sizeof spec->tasks[0]);
     fill_job(run, batch, spec);
     if (spec->kind != HRF_JOB_TILE)

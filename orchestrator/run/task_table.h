@@ -14,6 +14,7 @@
 struct run_task_state {
     int64_t not_before_ms; /* monotonic */
     struct hrf_end_counts ends;
+    double share; /* of a training: the most that an attempt has told to be done, 0 to 1 */
 };
 
 struct run_task_index {

@@ -162,13 +162,14 @@ const struct hrf_command hrf_engine_commands[HRF_N_ENGINE_COMMANDS] = {
     WORKER(HRF_JOB_CALIBRATE, "observe", "collect histograms of tensors on the patches of a job"),
     WORKER(HRF_JOB_HEAD, "score-bags", "score the slides of a job by their embeddings"),
     WORKER(HRF_JOB_TRAIN, "train-heads", "train the slide heads of a job"),
+    WORKER(HRF_JOB_TRAIN_NETWORK, "train-networks", "train the networks of a job"),
 };
 
 bool hrf_engine_is_handed_over(enum hrf_engine_command command)
 {
     return command == HRF_ENGINE_MODEL || command == HRF_ENGINE_BENCH ||
            command == HRF_ENGINE_PROFILE || command == HRF_ENGINE_TUNE_COMM ||
-           command == HRF_ENGINE_TRAIN || command == HRF_ENGINE_HEAD;
+           command == HRF_ENGINE_HEAD;
 }
 
 /* ---- model ---- */
@@ -237,6 +238,61 @@ enum hrf_status hrf_model_identity_read(const json_t *answer, struct hrf_model_i
 {
     return hrf_fields_read(HRF_FIELDS(identity_fields), answer, "hires-engine model hash", out,
                            err);
+}
+
+/* ---- train ---- */
+
+#define OPTION(member) HRF_OPTION_OF(struct hrf_train_request, member)
+const struct hrf_request_option hrf_train_options[] = {
+    { "jobs", "N", "so many trainings side by side (1)", OPTION(jobs) },
+    { "threads", "N", "of each training (default: the cores divided by --jobs)", OPTION(threads) },
+    { "fold", "N", "only this fold, from 0", OPTION(fold) },
+    { "seed", "N", "only this seed", OPTION(seed) },
+    { "device", "NAME", "cpu (default), or ref (plain C in double precision)", OPTION(device) },
+    { "summary", NULL, "train nothing: the summary and the page of the trainings that are done",
+      OPTION(summary) },
+    { "list", "FILE",
+      "train nothing: check all that a training needs, cut the patches of slides, and write the "
+      "trainings as JSON",
+      OPTION(list) },
+    { "json", NULL, "print the summary as JSON", OPTION(json) },
+    { "keys", NULL, "print the keys of FILE.yaml", OPTION(keys) },
+    { NULL },
+};
+#undef OPTION
+const struct hrf_train_request hrf_train_request_initial = { .jobs = 1,
+                                                             .fold = -1,
+                                                             .device = "cpu" };
+
+static const struct hrf_field training_fields[] = {
+#define FIELD(key, type) HRF_FIELD(struct hrf_listed_training, #key, key, HRF_FIELD_##type)
+    FIELD(folder, NEEDED), FIELD(key, HASH), FIELD(number, INT),
+    FIELD(fold, INT),      FIELD(seed, INT), FIELD(done, BOOL),
+#undef FIELD
+};
+static const struct hrf_field trainings_fields[] = {
+    HRF_FIELD(struct hrf_listed_trainings, "out", out, HRF_FIELD_NEEDED),
+    HRF_FIELD(struct hrf_listed_trainings, "model", model, HRF_FIELD_NEEDED),
+    HRF_FIELD_STRUCTS(struct hrf_listed_trainings, "trainings", items, n, HRF_FIELD_LIST,
+                      training_fields),
+};
+
+void hrf_listed_trainings_release(struct hrf_listed_trainings *list)
+{
+    hrf_fields_release(HRF_FIELDS(trainings_fields), list);
+}
+
+json_t *hrf_listed_trainings_json(const struct hrf_listed_trainings *list)
+{
+    return hrf_fields_json(HRF_FIELDS(trainings_fields), list);
+}
+
+enum hrf_status hrf_listed_trainings_read(const char *path, struct hrf_listed_trainings *out,
+                                          struct hrf_error *err)
+{
+    HRF_AUTO_JSON json = NULL;
+    HRF_TRY(hrf_json_read_file(path, &json, err));
+    return hrf_fields_read(HRF_FIELDS(trainings_fields), json, path, out, err);
 }
 
 /* ---- plan, ranks ---- */

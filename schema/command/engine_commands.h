@@ -59,6 +59,33 @@ HRF_CHECKED enum hrf_status hrf_model_identity_read(const json_t *answer,
                                                     struct hrf_model_identity *out,
                                                     struct hrf_error *err);
 
+/* ---- train ---- */
+
+struct hrf_train_request {
+    int64_t jobs, threads, fold;
+    const char *seed, *device, *list;
+    bool summary, json, keys;
+};
+extern const struct hrf_request_option hrf_train_options[];
+extern const struct hrf_train_request hrf_train_request_initial;
+
+/* What `train --list` writes. */
+struct hrf_listed_trainings {
+    char *out, *model; /* absolute: the folder of their folders, and the network to begin with */
+    struct hrf_listed_training {
+        char *folder; /* absolute */
+        char key[HRF_HASH_HEX];
+        int64_t number, fold, seed; /* number: among all trainings of the file, from 0 */
+        bool done;                  /* the folder has the result of this key */
+    } * items;
+    size_t n;
+};
+void hrf_listed_trainings_release(struct hrf_listed_trainings *list);
+json_t *hrf_listed_trainings_json(const struct hrf_listed_trainings *list);
+HRF_CHECKED enum hrf_status hrf_listed_trainings_read(const char *path,
+                                                      struct hrf_listed_trainings *out,
+                                                      struct hrf_error *err);
+
 /* ---- plan ---- */
 
 struct hrf_plan_request {

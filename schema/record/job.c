@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const job_kinds[] = { "tile", "infer", "calibrate", "head", "train", NULL };
+static const char *const job_kinds[] = { "tile",  "infer",         "calibrate", "head",
+                                         "train", "train-network", NULL };
 
 const char *hrf_job_kind_name(enum hrf_job_kind kind)
 {
@@ -167,9 +168,10 @@ static enum hrf_status check_task(const struct hrf_job_spec *spec, const struct 
         return hrf_error_set(err, HRF_E_USER, "%s: task %s: patches %lld and on, %lld of them",
                              where, task->id, (long long)task->first_patch,
                              (long long)task->n_patches);
-    if (spec->kind == HRF_JOB_TRAIN && task->training.recipe == NULL)
+    const bool is_training = spec->kind == HRF_JOB_TRAIN || spec->kind == HRF_JOB_TRAIN_NETWORK;
+    if (is_training && task->training.recipe == NULL)
         return hrf_error_set(err, HRF_E_USER, "%s: 'recipe' is null", where);
-    if (spec->kind != HRF_JOB_TILE && spec->kind != HRF_JOB_TRAIN && task->tile_plan == NULL)
+    if (spec->kind != HRF_JOB_TILE && !is_training && task->tile_plan == NULL)
         return hrf_error_set(err, HRF_E_USER, "%s: 'tile_plan' is null", where);
     if (spec->kind == HRF_JOB_HEAD &&
         (bag->features == NULL || bag->features_sha256 == NULL || bag->head == NULL ||
@@ -253,9 +255,10 @@ void hrf_task_status_release(struct hrf_task_status *status)
 void hrf_task_status_fail(struct hrf_task_status *status, const struct hrf_job_spec *spec,
                           const struct hrf_job_task *task, const struct hrf_error *error)
 {
-    const char *const paths[] = { task->slide_path,   spec->settings->model.file,
-                                  task->tile_plan,    spec->settings->tiler.tissue.model,
-                                  task->bag.features, task->bag.head };
+    const char *const paths[] = { task->slide_path,     spec->settings->model.file,
+                                  task->tile_plan,      spec->settings->tiler.tissue.model,
+                                  task->bag.features,   task->bag.head,
+                                  task->training.recipe };
     status->outcome = HRF_TASK_FAILED;
     hrf_failure_fill(&status->failure, error, paths, sizeof paths / sizeof paths[0]);
 }

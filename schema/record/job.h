@@ -26,9 +26,10 @@ enum hrf_job_kind {
     HRF_JOB_CALIBRATE,
     HRF_JOB_HEAD,
     HRF_JOB_TRAIN,
+    HRF_JOB_TRAIN_NETWORK,
     HRF_N_JOB_KINDS
 };
-/* "tile", "infer", "calibrate", "head", "train" */
+/* "tile", "infer", "calibrate", "head", "train", "train-network" */
 const char *hrf_job_kind_name(enum hrf_job_kind kind);
 
 /* Returns the batch size for a slide that has n_patches, at most `batch`. A network computes whole
@@ -49,7 +50,7 @@ struct hrf_job_bag {
     bool mixed, any_precision;
 };
 
-/* A training of a slide head: the file for `head train`, the fold and the seed. */
+/* A training: the file for `head train` or `train`, the fold and the seed. */
 struct hrf_job_training {
     char *recipe;
     int64_t fold, seed;

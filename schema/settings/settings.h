@@ -178,6 +178,7 @@ struct hrf_workflow_engine {
 };
 
 struct hrf_workflow_executor {
+    bool is_given; /* a key of the section, by the file or by --set */
     enum hrf_executor_type type;
     int64_t patches_per_job;
     int64_t max_jobs;

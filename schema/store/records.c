@@ -115,6 +115,20 @@ static enum hrf_status drop(struct hrf_store *store, const char *key, int64_t sl
     return hrf_store_finish(store, removal, err);
 }
 
+enum hrf_status hrf_store_forget_result(struct hrf_store *store, const struct hrf_task_row *task,
+                                        const char *why, struct hrf_error *err)
+{
+    HRF_AUTO_STATEMENT s = NULL;
+    const void *bytes = NULL;
+    size_t n = 0;
+    struct hrf_error none = { .status = HRF_OK };
+    const enum hrf_status status = find_bytes(store, task->key, &s, &bytes, &n, &none);
+    if (status == HRF_E_AGAIN)
+        return HRF_OK;
+    return status == HRF_OK ? drop(store, task->key, task->slide_id, task->kind, why, err)
+                            : hrf_error_pass(err, &none);
+}
+
 /* HRF_E_USER: the embeddings that the record names are not beside the store. Their bytes are looked
  * at when they are read. */
 static enum hrf_status check_embeddings(struct hrf_store *store, const struct hrf_task_row *task,

@@ -112,6 +112,10 @@ HRF_CHECKED enum hrf_status hrf_store_get_record(struct hrf_store *store, enum h
 HRF_CHECKED enum hrf_status hrf_store_find_result(struct hrf_store *store,
                                                   const struct hrf_task_row *task, bool *found,
                                                   struct hrf_error *err);
+/* Removes the result under the task's key, if there is one: what it tells of is gone. */
+HRF_CHECKED enum hrf_status hrf_store_forget_result(struct hrf_store *store,
+                                                    const struct hrf_task_row *task,
+                                                    const char *why, struct hrf_error *err);
 /* Returns the results that were removed since the last call, one line each ("slide: why"), heap, or
  * NULL if there are none. The store has an event for each of them. */
 char *hrf_store_take_dropped(struct hrf_store *store);

@@ -290,9 +290,22 @@ static void check_cases(struct hrf_reader *r)
     }
 }
 
+static void complete_executor(struct hrf_reader *r)
+{
+    struct hrf_workflow_executor *e = &r->workflow->executor;
+    for (size_t i = 0; i < r->table.n; i++)
+        e->is_given |= r->lines[i] != 0 && strncmp(r->table.rows[i].key, "executor.", 9) == 0;
+    if (e->type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
+        e->max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
+}
+
 void hrf_workflow_check(struct hrf_reader *r)
 {
     struct hrf_workflow *w = r->workflow;
+    if (r->part == HRF_PART_EXECUTOR) {
+        complete_executor(r);
+        return;
+    }
     if (r->part != HRF_PART_TILER) {
         check_dataset(r, "dataset", &r->workflow->dataset, true);
         check_dataset(r, "calibrate.slides", &r->workflow->calibrate.slides, false);
@@ -303,8 +316,7 @@ void hrf_workflow_check(struct hrf_reader *r)
     check_tissue(r);
     check_budget(r);
     check_decode(r);
-    if (w->executor.type == HRF_EXECUTOR_SLURM && !is_given(r, "executor.max_jobs"))
-        w->executor.max_jobs = SLURM_MAX_JOBS; /* a cluster runs more jobs than one machine */
+    complete_executor(r);
     w->model.input.is_given = is_given(r, "model.input.mean") || is_given(r, "model.input.std");
     w->tiler.patch.size_is_given = is_given(r, "tiler.patch.size");
     w->tiler.patch.stride_is_given = is_given(r, "tiler.patch.stride");

@@ -414,7 +414,7 @@ size_t hrf_reader_index(const struct hrf_reader *r, const char *path)
 /* The words that are allowed at one place: the next part of the path of every key under `prefix`.
  */
 static size_t words_under(const struct hrf_reader *r, const char *prefix, char words[64][48],
-                          const char *pointers[66])
+                          const char *pointers[67])
 {
     size_t n = 0, length = strlen(prefix);
     for (size_t i = 0; i < r->table.n; i++) {
@@ -434,6 +434,8 @@ static size_t words_under(const struct hrf_reader *r, const char *prefix, char w
         pointers[k] = words[k];
     if (length == 0)
         pointers[n++] = "version";
+    if (length == 0 && r->other_section != NULL)
+        pointers[n++] = r->other_section;
     pointers[n] = NULL;
     return n;
 }
@@ -442,7 +444,7 @@ void hrf_reader_unknown(struct hrf_reader *r, const char *prefix, const char *na
                         int column)
 {
     char words[64][48];
-    const char *pointers[66];
+    const char *pointers[67];
     HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
     size_t n = words_under(r, prefix, words, pointers);
     const char *near = hrf_nearest_word(name, pointers);
@@ -464,6 +466,14 @@ bool hrf_reader_is_prefix(const struct hrf_reader *r, const char *path)
     return false;
 }
 
+/* True for a section or key at the top of the file that this table need not have. */
+static bool is_of_others(const struct hrf_reader *r, const char *name)
+{
+    return strcmp(name, "version") == 0 ||
+           (r->other_section != NULL && strcmp(name, r->other_section) == 0) ||
+           (r->part == HRF_PART_EXECUTOR && strcmp(name, "executor") != 0);
+}
+
 void hrf_reader_map(struct hrf_reader *r, const char *prefix, const struct hrf_yaml_node *map)
 {
     for (size_t i = 0; i < map->n_items; i++) {
@@ -475,7 +485,7 @@ void hrf_reader_map(struct hrf_reader *r, const char *prefix, const struct hrf_y
                             key->text, map->items[i].duplicate_of);
             continue;
         }
-        if (prefix[0] == '\0' && strcmp(key->text, "version") == 0)
+        if (prefix[0] == '\0' && is_of_others(r, key->text))
             continue;
         int n = snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "",
                          key->text);

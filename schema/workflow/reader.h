@@ -16,7 +16,8 @@ enum hrf_reader_part {
     HRF_PART_WHOLE,
     HRF_PART_TO_CHECK, /* the whole file; what could be read is returned in spite of findings */
     HRF_PART_OF_A_RUN, /* the workflow of an existing run: files that it names may be gone */
-    HRF_PART_TILER     /* neither a dataset nor a model is needed */
+    HRF_PART_TILER,    /* neither a dataset nor a model is needed */
+    HRF_PART_EXECUTOR  /* the section `executor` of any file; its other sections are passed over */
 };
 
 struct hrf_reader {
@@ -30,6 +31,7 @@ struct hrf_reader {
     bool (*read_short_form)(struct hrf_reader *reader, const char *path,
                             const struct hrf_yaml_node *node);
     enum hrf_reader_part part;
+    const char *other_section; /* a section that is read by another table; NULL: there is none */
     bool is_override; /* what is read is the text of a --set: its lines are not the file's */
     /* [table.n]: where a key was given; 0 = default, -1 = by --set */
     int *lines, *columns;

@@ -66,6 +66,8 @@ static void read_override(struct hrf_reader *r, const char *text, const char *fi
         hrf_reader_find(r, 0, 0, "'%s' is not KEY=VALUE, e.g. engine.batch=64", text);
     else if (hrf_yaml_parse(equal + 1, strlen(equal + 1), where, &yaml, &err) != HRF_OK)
         hrf_reader_find(r, 0, 0, "%s", err.text);
+    else if (r->part == HRF_PART_EXECUTOR && strncmp(path, "executor.", 9) != 0)
+        hrf_reader_find(r, 0, 0, "only keys of 'executor' can be set here");
     else if (hrf_reader_index(r, path) >= r->table.n && !hrf_reader_is_prefix(r, path))
         unknown_path(r, path);
     else
@@ -247,4 +249,18 @@ enum hrf_status hrf_workflow_load_of_run(const char *path, const char *const ove
                                          struct hrf_findings *findings, struct hrf_error *err)
 {
     return load(path, overrides, n_overrides, HRF_PART_OF_A_RUN, out, findings, err);
+}
+
+enum hrf_status hrf_workflow_load_executor(const char *path, const char *const overrides[],
+                                           size_t n_overrides, struct hrf_workflow **out,
+                                           struct hrf_findings *findings, struct hrf_error *err)
+{
+    return load(path, overrides, n_overrides, HRF_PART_EXECUTOR, out, findings, err);
+}
+
+enum hrf_status hrf_workflow_parse_executor(const char *text, size_t n_bytes, const char *path,
+                                            struct hrf_workflow **out,
+                                            struct hrf_findings *findings, struct hrf_error *err)
+{
+    return parse(text, n_bytes, path, NULL, 0, HRF_PART_EXECUTOR, out, findings, err);
 }

@@ -65,6 +65,17 @@ HRF_CHECKED enum hrf_status hrf_workflow_parse_tiler(const char *const overrides
                                                      struct hrf_findings *findings,
                                                      struct hrf_error *err);
 
+/* Reads the section `executor` of a file that is no workflow (the recipe of `train`), or that need
+ * not be a valid one; `overrides` as above, of that section alone. All else has its default. */
+HRF_CHECKED enum hrf_status
+hrf_workflow_load_executor(const char *path, const char *const overrides[], size_t n_overrides,
+                           struct hrf_workflow **out, struct hrf_findings *findings,
+                           struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_workflow_parse_executor(const char *text, size_t n_bytes,
+                                                        const char *path, struct hrf_workflow **out,
+                                                        struct hrf_findings *findings,
+                                                        struct hrf_error *err);
+
 /* Writes the resolved form, with every key and absolute paths. Loading it gives an equal struct. */
 void hrf_workflow_write(const struct hrf_workflow *workflow, struct hrf_strbuf *out);
 /* Writes the keys that differ from `defaults`. */

@@ -20,7 +20,7 @@ export HRF_SLURM_WAIT_PERCENT=20 HRF_BEAT_MS=500
 export HRF_ENGINE=$scratch/engine
 printf '#!/bin/bash\ngate=%q engine=%q\n' "$gate" "$engine" >"$HRF_ENGINE" # jobs get little environment
 cat >>"$HRF_ENGINE" <<'END'
-[ "$1" = infer ] || [ "$1" = observe ] || exec "$engine" "$@"
+[ "$1" = infer ] || [ "$1" = observe ] || [ "$1" = train-networks ] || exec "$engine" "$@"
 job=$(basename "$(dirname "$2")")
 : >"$gate/starts/$job.${SLURMD_NODENAME:-here}.${SLURM_PROCID:-0}.$$"
 [ ! -e "$gate/do" ] || . "$gate/do"
@@ -150,7 +150,7 @@ END
     PATH=$scratch/bin:$PATH
 }
 # One job of all (one rank of it) does `what` on its first start, the others go on.
-one_does() { echo "mkdir $gate/one 2>/dev/null && { $1; }" >"$gate/do"; }
+one_does() { printf 'mkdir %s/one 2>/dev/null && {\n%s\n}\n' "$gate" "$1" >"$gate/do"; }
 # The same, later: to the engine itself, somewhere in its first second.
 one_gets() { one_does "(sleep 0.\$((RANDOM % 9))5; kill -$1 \$\$) >/dev/null 2>&1 &"; }
 # The run directory on a disk of its own (ext4 on a file), the same for all machines: $disk.

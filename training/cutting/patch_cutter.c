@@ -237,14 +237,18 @@ static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *ta
                : hrf_error_set(err, HRF_E_USER, "%zu of %zu slides cannot be used", n_wrong, n);
 }
 
+char *hrf_patch_cutter_table(const struct hrf_train_recipe *recipe)
+{
+    return hrf_path_join(recipe->out, "patches/patches.csv");
+}
+
 static enum hrf_status cut_folder(struct hrf_train_recipe *r,
                                   const struct hrf_workflow_tiler *tiler, const char *settings,
                                   struct hrf_findings *findings, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     HRF_AUTO_RELEASE(hrf_strbuf) table = HRF_STRBUF_INIT;
-    HRF_AUTO_FREE char *folder = hrf_path_join(r->out, "patches");
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, "patches.csv");
+    HRF_AUTO_FREE char *path = hrf_patch_cutter_table(r), *folder = hrf_path_directory(path);
     size_t n = 0;
     HRF_TRY(hrf_path_list_directory(r->slides, &names, err));
     struct cut *cuts = hrf_calloc(names.n_items + 1, sizeof *cuts);

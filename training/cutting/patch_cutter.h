@@ -16,5 +16,7 @@
 HRF_CHECKED enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe,
                                                  const char *version, struct hrf_findings *findings,
                                                  struct hrf_error *err);
+/* The table of patches that have been cut; heap. */
+char *hrf_patch_cutter_table(const struct hrf_train_recipe *recipe);
 
 #endif

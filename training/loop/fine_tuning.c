@@ -236,8 +236,8 @@ static void tuning_job_release(struct tuning_job *job)
     hrf_free(job->checkpoint);
 }
 
-static enum hrf_status make_key(const struct hrf_fine_tuning *t, int64_t fold, int64_t seed,
-                                char key[HRF_HASH_HEX], struct hrf_error *err)
+enum hrf_status hrf_fine_tuning_key(const struct hrf_fine_tuning *t, int64_t fold, int64_t seed,
+                                    char key[HRF_HASH_HEX], struct hrf_error *err)
 {
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
@@ -281,7 +281,7 @@ bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold,
     const char *found = NULL;
     HRF_AUTO_JSON json = NULL;
     HRF_AUTO_FREE char *path = hrf_path_join(folder, "result.json");
-    if (make_key(tuning, fold, seed, key, NULL) != HRF_OK ||
+    if (hrf_fine_tuning_key(tuning, fold, seed, key, NULL) != HRF_OK ||
         hrf_json_read_file(path, &json, NULL) != HRF_OK ||
         hrf_json_get_text(json, "key", path, &found, NULL) != HRF_OK || strcmp(found, key) != 0)
         return false;
@@ -432,7 +432,7 @@ static enum hrf_status split(struct tuning_job *job, struct hrf_error *err)
     job->set = t->list->set;
     job->parts = hrf_alloc_array(set->n_items + 1, sizeof *job->parts);
     job->scores = hrf_calloc((set->n_items + 1) * t->recipe->classes.n_items, sizeof *job->scores);
-    HRF_TRY(make_key(t, job->fold, job->seed, job->key, err));
+    HRF_TRY(hrf_fine_tuning_key(t, job->fold, job->seed, job->key, err));
     return hrf_training_set_split(set, job->fold, job->parts, err);
 }
 
@@ -508,6 +508,20 @@ static void show_progress(struct tuning_job *job)
             job->progress.loss_sum / (double)job->progress.step);
 }
 
+/* Tells how far it is, and ends the training if that is asked for. */
+static enum hrf_status answer(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    const struct progress *p = &job->progress;
+    if (t->report != NULL)
+        t->report(t->context, p->epoch * job->n_steps + p->step, t->recipe->epochs * job->n_steps);
+    if (t->is_stopping == NULL || !t->is_stopping())
+        return HRF_OK;
+    HRF_TRY(write_checkpoint(job, err));
+    return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal; epoch %lld, step %lld kept",
+                         (long long)p->epoch + 1, (long long)p->step);
+}
+
 struct pace {
     double seconds, waited;
     int64_t n; /* pictures */
@@ -549,6 +563,7 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
         show_progress(job);
         hrf_crash_point("train.step");
         HRF_TRY(keep(job, err));
+        HRF_TRY(answer(job, err));
     }
     *pace = (struct pace){ hrf_clock_seconds() - begin,
                            feed != NULL ? hrf_sample_feed_waited(feed) : 0, n - first * r->batch };

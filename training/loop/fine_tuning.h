@@ -26,6 +26,12 @@ struct hrf_fine_tuning {
     float *embeddings; /* [n_items][width] (hrf_probe_embed()); heap */
     const char *version, *device;
     int32_t n_threads; /* 0: all that the process may use */
+    /* Of a task of a job; NULL: nobody asks. If it is true, the training writes a checkpoint and
+     * ends with HRF_E_AGAIN. */
+    bool (*is_stopping)(void);
+    /* Hears after each step how many of all are done; NULL: nobody does. */
+    void (*report)(void *context, int64_t done, int64_t all);
+    void *context;
 };
 /* Reads the model and finds how pictures become its images. HRF_E_USER: it does not fit the recipe
  * or the pictures. */
@@ -50,6 +56,10 @@ struct hrf_fine_tuning_epoch {
 };
 extern const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS];
 
+/* The hash of everything that the training's files depend on. */
+HRF_CHECKED enum hrf_status hrf_fine_tuning_key(const struct hrf_fine_tuning *tuning, int64_t fold,
+                                                int64_t seed, char key[HRF_HASH_HEX],
+                                                struct hrf_error *err);
 /* Returns fold, seed, counts and figures as an object. */
 json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kind,
                              const struct hrf_fine_tuning_figures *figures);

@@ -268,6 +268,35 @@ static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
                         (long long)recipe->input.size, (long long)recipe->input.resize);
 }
 
+static bool is_found(const struct hrf_reader *r, const char *message)
+{
+    for (size_t i = 0; i < r->n_findings; i++)
+        if (strcmp(r->findings[i].message, message) == 0)
+            return true;
+    return false;
+}
+
+/* The executor is read by `hires-flow`; it is checked here, too, so that all mistakes of the file
+ * are told at once. Those of the file as a whole (its version) are found by both. */
+static enum hrf_status check_executor(struct hrf_reader *r, const char *text, size_t n_bytes,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO(hrf_workflow) executor = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    const char *where = r->where;
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = hrf_workflow_parse_executor(text, n_bytes, where, &executor,
+                                                               &findings, &why);
+    for (size_t i = 0; i < findings.n_items; i++) {
+        const struct hrf_finding *f = &findings.items[i];
+        r->where = f->where;
+        if (!is_found(r, f->message))
+            hrf_reader_find(r, f->line, f->column, "%s", f->message);
+        r->where = where;
+    }
+    return status == HRF_OK || status == HRF_E_USER ? HRF_OK : hrf_error_pass(err, &why);
+}
+
 enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_bytes, const char *where,
                                        const char *folder, struct hrf_train_recipe **out,
                                        struct hrf_findings *findings, struct hrf_error *err)
@@ -277,11 +306,13 @@ enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_bytes, const c
     HRF_AUTO(hrf_train_recipe) recipe = hrf_calloc(1, sizeof *recipe);
     HRF_AUTO_RELEASE(hrf_reader) reader;
     hrf_reader_init(&reader, table, recipe, where, folder);
+    reader.other_section = "executor";
     HRF_TRY(hrf_reader_defaults(&reader, err));
     if (hrf_reader_begin(&reader, "a recipe", hrf_yaml_root(yaml))) {
         hrf_reader_map(&reader, "", hrf_yaml_root(yaml));
         hrf_reader_require(&reader);
         check(&reader, recipe);
+        HRF_TRY(check_executor(&reader, text, n_bytes, err));
         recipe->has_colours = reader.lines[hrf_reader_index(&reader, "model.input.mean")] != 0 ||
                               reader.lines[hrf_reader_index(&reader, "model.input.std")] != 0;
     }
