@@ -1,6 +1,7 @@
 #!/bin/sh
 # Probes of an encoder: its embeddings are computed once for all folds, a linear model and the
-# nearest neighbours of them are scored, and what a linear probe leaves gives the same scores.
+# nearest neighbours of them are scored, and what a linear probe leaves gives the same scores. And
+# LoRA of it: the same bytes after a kill, and of the file's weights only those of products change.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 cd "$scratch"
 export OMP_WAIT_POLICY=passive # tests run side by side
@@ -88,3 +89,32 @@ expect_text "train.neighbours is 40, and 32 pictures are for training"
 sed -i 's|file: encoder.onnx|file: encoder.onnx, last_layer: fresh|' bad.yaml
 expect_code 2 "$flow" train bad.yaml
 expect_text "'train.method' is knn, of what the model's file gives"
+
+# LoRA: the file's weights stay, but for what is added to 1x1 convolutions in the end, and the last layer's.
+recipe lora "lora: 2, epochs: 2, optimizer: adamw, learning_rate: 0.003"
+sed -i 's/^out:/export: {safetensors: true}\nout:/' lora.yaml
+expect_code 0 "$flow" train lora.yaml --fold 0 --seed 1 --threads 2
+grep -q '"trained_weights": 8' out-lora/fold-0-seed-1/result.json || fail "$(cat out-lora/fold-0-seed-1/result.json)"
+mv out-lora clean-lora
+HRF_PART_MS=0 HRF_CRASH_AT=train.step:6 "$flow" train lora.yaml --fold 0 --seed 1 2>/dev/null && fail "it was not killed"
+expect_code 0 "$flow" train lora.yaml --fold 0 --seed 1 --threads 1
+expect_text "goes on after epoch 1 and "
+diff -r clean-lora out-lora || fail "other bytes after a kill"
+sed 's/optimizer:/seeds: [2], optimizer:/' lora.yaml >other.yaml
+expect_code 0 "$flow" train other.yaml --fold 0 --seed 2
+python3 - <<'END' || fail "other weights have changed than those of LoRA"
+import json, struct
+def read(seed):
+    data = open(f"out-lora/fold-0-seed-{seed}/model.safetensors", "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    return {name: (entry["shape"], data[8 + length:][slice(*entry["data_offsets"])]) for name, entry in header.items()}
+one, two = read(1), read(2)
+assert one.keys() == two.keys() and not any("lora" in name for name in one)
+changed = [name for name in one if one[name][1] != two[name][1]]
+assert sum(len(one[name][0]) == 4 for name in changed) == 3 and all(one[name][0][2:] == [1, 1] for name in changed if len(one[name][0]) == 4), changed
+assert len(changed) == 5, changed
+END
+sed -i 's/lora: 2,/lora: 2, layers: 1,/' lora.yaml
+expect_code 2 "$flow" train lora.yaml --fold 0 --seed 1
+expect_text "train.lora: none of the layers to be trained is a product or a 1x1 convolution"

@@ -15,6 +15,7 @@
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
 #include "training/loop/last_layer.h"
+#include "training/loop/lora.h"
 #include "training/loop/probe.h"
 #include "training/loop/safetensors_write.h"
 #include "training/loop/scorer.h"
@@ -369,11 +370,13 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
 {
     const struct hrf_fine_tuning *t = job->tuning;
     const struct hrf_train_recipe *r = t->recipe;
+    const bool is_lora = r->lora > 0;
+    HRF_AUTO(hrf_graph) adapted = NULL;
     const struct hrf_trainer_config config = {
         .step = { .device = t->device,
                   .loss = kinds[r->output].loss,
                   .uses_batch = r->batch_norm == HRF_NORM_BATCH,
-                  .is_trained = r->layers > 0 ? is_trained : NULL,
+                  .is_trained = r->layers > 0 || is_lora ? is_trained : NULL,
                   .context = &job->trained,
                   .n_threads = t->n_threads,
                   .memory_limit_bytes = hrf_process_memory_left() },
@@ -381,8 +384,14 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
     };
     HRF_TRY(with_classes(t, job->seed, &job->base, err));
     HRF_TRY(hrf_fine_tuning_shape(t, job->base, &job->shaped, err));
-    HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));
-    return hrf_trainer_create(job->shaped, &config, &job->trainer, err);
+    if (!is_lora) {
+        HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));
+        return hrf_trainer_create(job->shaped, &config, &job->trainer, err);
+    }
+    HRF_TRY(hrf_graph_copy(job->shaped, &adapted, err));
+    HRF_TRY(hrf_lora_add(adapted, r->lora, r->layers, job->seed, &job->trained, err));
+    HRF_TRY(hrf_graph_infer_shapes(adapted, err));
+    return hrf_trainer_create(adapted, &config, &job->trainer, err);
 }
 
 /* Numbers are trained in deviations from their mean over the pictures for training, so that the
@@ -410,6 +419,17 @@ static void find_units(struct tuning_job *job)
         job->units[k] = squares > 0 ? sqrt(squares / n) : 1;
     }
     job->set.units = job->units;
+}
+
+/* The network as it is trained now, with the layers of the file. */
+static enum hrf_status trained_network(const struct tuning_job *job, struct hrf_graph **out,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) network = NULL;
+    if (job->tuning->recipe->lora == 0)
+        return hrf_trainer_network(job->trainer, out, err);
+    HRF_TRY(hrf_trainer_network(job->trainer, &network, err));
+    return hrf_lora_merge(job->shaped, network, out, err);
 }
 
 /* The network that is scored and written: numbers in their own unit. */
@@ -595,7 +615,7 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     HRF_AUTO(hrf_graph) network = NULL;
     HRF_AUTO(hrf_graph) finished = NULL;
     HRF_TRY(train_epoch(job, &pace, err));
-    HRF_TRY(hrf_trainer_network(job->trainer, &network, err));
+    HRF_TRY(trained_network(job, &network, err));
     HRF_TRY(finish_network(job, network, &finished, err));
     HRF_TRY(hrf_scorer_run(t, finished, job->parts, HRF_PART_VALIDATION, job->scores, err));
     record->training_loss = p->loss_sum / (double)job->n_steps;

@@ -238,26 +238,33 @@ enum hrf_status hrf_last_layer_scale(struct hrf_graph *graph, const double *fact
 
 /* ---- the layers that are trained ---- */
 
-/* A convolution or product with weights of the file. */
-static bool is_layer(const struct hrf_graph *graph, const struct hrf_node *node)
+bool hrf_last_layers_has(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     const bool is_product = node->op == HRF_OP_CONV || node->op == HRF_OP_CONV_TRANSPOSE ||
                             node->op == HRF_OP_GEMM || node->op == HRF_OP_MATMUL;
     return is_product && is_weight(graph, hrf_node_input(node, HRF_CONV_WEIGHTS));
 }
 
-enum hrf_status hrf_last_layers_list(const struct hrf_graph *graph, int64_t n_layers,
-                                     struct hrf_text_list *out, struct hrf_error *err)
+enum hrf_status hrf_last_layers_begin(const struct hrf_graph *graph, int64_t n_layers,
+                                      int32_t *first, struct hrf_error *err)
 {
     int64_t n_found = 0;
-    int32_t first = graph->n_nodes;
-    while (first > 0 && (n_layers == 0 || n_found < n_layers))
-        n_found += is_layer(graph, &graph->nodes[--first]);
+    *first = graph->n_nodes;
+    while (*first > 0 && (n_layers == 0 || n_found < n_layers))
+        n_found += hrf_last_layers_has(graph, &graph->nodes[--*first]);
     if (n_layers > n_found)
         return hrf_error_set(err, HRF_E_USER,
                              "train.layers is %lld, and the model has %lld convolutions and "
                              "products with weights",
                              (long long)n_layers, (long long)n_found);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_last_layers_list(const struct hrf_graph *graph, int64_t n_layers,
+                                     struct hrf_text_list *out, struct hrf_error *err)
+{
+    int32_t first = 0;
+    HRF_TRY(hrf_last_layers_begin(graph, n_layers, &first, err));
     HRF_AUTO_FREE bool *is_named = hrf_calloc((size_t)graph->n_values + 1, sizeof *is_named);
     for (int32_t i = first; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i].n_inputs; k++) {

@@ -34,6 +34,11 @@ bool hrf_last_layer_has_bias(const struct hrf_graph *graph);
 HRF_CHECKED enum hrf_status hrf_last_layer_scale(struct hrf_graph *graph, const double *factors,
                                                  const double *offsets, struct hrf_error *err);
 
+/* True if the node is a convolution or product with weights of the file. */
+bool hrf_last_layers_has(const struct hrf_graph *graph, const struct hrf_node *node);
+/* The first node of the last n_layers of them (0: all); HRF_E_USER: there are fewer. */
+HRF_CHECKED enum hrf_status hrf_last_layers_begin(const struct hrf_graph *graph, int64_t n_layers,
+                                                  int32_t *first, struct hrf_error *err);
 /* The names of the weights of the last n_layers convolutions and products and of what follows the
  * first of them (0: all) are added to `out`. HRF_E_USER: there are fewer layers. */
 HRF_CHECKED enum hrf_status hrf_last_layers_list(const struct hrf_graph *graph, int64_t n_layers,

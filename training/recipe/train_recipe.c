@@ -122,6 +122,12 @@ static const struct hrf_setting rows[] = {
     { INTEGER("train.layers", layers), .initial = "0", .min = 0, .max = 100000,
       .help = "only the last so many convolutions and products are trained, with what follows "
               "them; 1: the last layer; 0: all" },
+    { INTEGER("train.lora", lora), .initial = "0", .min = 0, .max = 1024,
+      .help =
+          "the rank of LoRA: the weights of the file stay, and of the layers above each product "
+          "and 1x1 convolution is changed by a product of two matrices of this rank (alpha = "
+          "rank), which is added to its weights in the end; the last layer is trained as it "
+          "is. 0: the weights themselves are trained" },
     { WORD("train.optimizer", optimizer, optimizer_kind, hrf_optimizer_names), .initial = "sgd",
       .help = "sgd with Nesterov's momentum and adamw as PyTorch's, lamb as timm's" },
     { REAL("train.learning_rate", learning_rate), .initial = "0", .min = 0, .max = 10,

@@ -53,7 +53,7 @@ struct hrf_train_recipe {
     enum hrf_train_method method;
     double cost;
     int64_t neighbours;
-    int64_t epochs, batch, epoch_samples, layers, patience, min_epochs;
+    int64_t epochs, batch, epoch_samples, layers, lora, patience, min_epochs;
     double learning_rate, warmup_epochs, label_smoothing;
     double momentum, weight_decay, clip_norm, average;
     enum hrf_optimizer_kind optimizer;
