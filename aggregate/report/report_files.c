@@ -35,6 +35,7 @@ enum form {
     FORM_TOP,
     FORM_MASK,
     FORM_REGIONS,
+    FORM_CLASS_MAP,
     N_FORMS
 };
 static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".csv" },
@@ -46,7 +47,8 @@ static const struct hrf_stale_form forms[N_FORMS] = { { "model-outputs-csv", ".c
                                                       { "lesions", ".geojson" },
                                                       { "top-patches", ".png" },
                                                       { "masks", ".tiff" },
-                                                      { "masks", ".geojson.gz" } };
+                                                      { "masks", ".geojson.gz" },
+                                                      { "class-maps", ".csv" } };
 
 struct writer {
     struct hrf_cohort *cohort;
@@ -300,6 +302,19 @@ static enum hrf_status write_mask(const struct writer *w, size_t slide, size_t p
     return HRF_OK;
 }
 
+/* Of a network for which no map can be made there is none. */
+static enum hrf_status write_class_map(const struct writer *w, size_t slide, size_t precision,
+                                       const struct hrf_tile_plan *plan,
+                                       const struct hrf_scores *scores, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_CLASS_MAP);
+    if (scores->class_map.values != NULL)
+        return hrf_report_class_map(w->cohort, plan, &scores->class_map, path, err);
+    return unlink(path) == 0 || errno == ENOENT
+               ? HRF_OK
+               : hrf_error_set_errno(err, errno, "cannot remove '%s'", path);
+}
+
 static enum hrf_status write_precision(const struct writer *w, size_t slide, size_t precision,
                                        const struct hrf_tile_plan *plan,
                                        const struct hrf_outlines *outlines, struct hrf_error *err)
@@ -317,6 +332,8 @@ static enum hrf_status write_precision(const struct writer *w, size_t slide, siz
             HRF_TRY(write_features(w, slide, precision, f, plan, err));
     if (w->wanted[FORM_MASK] || w->wanted[FORM_REGIONS])
         HRF_TRY(write_mask(w, slide, precision, plan, scores, err));
+    if (w->wanted[FORM_CLASS_MAP])
+        HRF_TRY(write_class_map(w, slide, precision, plan, scores, err));
     if (w->wanted[FORM_LESIONS]) {
         HRF_AUTO_FREE char *path = slide_path(w, slide, precision, FORM_LESIONS);
         HRF_TRY(hrf_report_lesions(w->cohort, plan, scores, path, err));
@@ -496,6 +513,7 @@ enum hrf_status hrf_report_write(struct hrf_cohort *cohort, const struct hrf_rep
                                     [FORM_HEATMAP] = options->heatmaps && has_maps,
                                     [FORM_HDF5] = cohort->is_embedding && !is_npy,
                                     [FORM_NPY] = cohort->is_embedding && is_npy,
+                                    [FORM_CLASS_MAP] = options->class_maps,
                                     [FORM_MASK] = options->masks && cohort->is_segmentation,
                                     [FORM_REGIONS] = options->geojson && cohort->is_segmentation,
                                     [FORM_TOP] = options->heatmaps && cohort->has_head,

@@ -1,7 +1,7 @@
 /* report_files.h - everything below results/ and report/ of a run directory, from a cohort.
  *
  * results/labels.csv, results/patch-flips.csv,
- * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features,lesions,masks,top-patches}/,
+ * results/<precision>/{model-outputs-csv,model-outputs-geojson,heatmaps,features,lesions,masks,top-patches,class-maps}/,
  * report/report.json, report/study.csv, report/index.html. These three contain times; results/ has
  * the same bytes from every run. Files appear whole (temporary name, sync, rename); made again from
  * the same cohort they are the same bytes, but for the time on the page. One slide's records are in
@@ -37,7 +37,8 @@ struct hrf_report_source {
 
 struct hrf_report_options {
     bool heatmaps, geojson, csv, html;
-    bool masks; /* of a segmentation network, as TIFF */
+    bool masks;      /* of a segmentation network, as TIFF */
+    bool class_maps; /* of slides that were scored as one image */
     /* How embeddings are written, and what made them (hrf_features.encoder, model; borrowed). A
      * cohort of embeddings gets heatmaps and GeoJSON of a slide head's attention, or none. */
     enum hrf_features_form features;

@@ -266,6 +266,40 @@ enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort,
     return hrf_out_commit(out, err);
 }
 
+/* The first px of cell i of n over a frame that begins at `from` and is `side` px wide. */
+static long long cell_begin(int64_t from, int64_t side, int64_t i, int64_t n)
+{
+    return (long long)(from + i * side / n);
+}
+
+enum hrf_status hrf_report_class_map(const struct hrf_cohort *cohort,
+                                     const struct hrf_tile_plan *plan,
+                                     const struct hrf_class_map *map, const char *path,
+                                     struct hrf_error *err)
+{
+    if (plan->n_patches != 1 || map->class_index < 0 ||
+        (size_t)map->class_index >= cohort->n_classes)
+        return hrf_error_set(err, HRF_E_USER, "the class map is of no class of the cohort");
+    HRF_AUTO(hrf_out) out = NULL;
+    HRF_TRY(hrf_out_create(path, HRF_OUT_PLAIN, &out, err));
+    HRF_AUTO_FREE char *name = hrf_format("activation_%s", cohort->classes[map->class_index]);
+    hrf_out_adds(out, "minx,miny,width,height,");
+    hrf_out_csv(out, name);
+    hrf_out_adds(out, "\n");
+    const struct hrf_patch *at = &plan->patches[0];
+    for (int64_t j = 0; j < map->rows; j++)
+        for (int64_t i = 0; i < map->columns; i++) {
+            const long long x = cell_begin(at->x, plan->patch_width0, i, map->columns);
+            const long long y = cell_begin(at->y, plan->patch_height0, j, map->rows);
+            hrf_out_addf(out, "%lld,%lld,%lld,%lld,", x, y,
+                         cell_begin(at->x, plan->patch_width0, i + 1, map->columns) - x,
+                         cell_begin(at->y, plan->patch_height0, j + 1, map->rows) - y);
+            hrf_out_number(out, (double)map->values[j * map->columns + i]);
+            hrf_out_adds(out, "\n");
+        }
+    return hrf_out_commit(out, err);
+}
+
 /* From what names the patch. */
 static enum hrf_status patch_id(const char *slide_name, const struct hrf_tile_plan *plan, int64_t i,
                                 char id[37], struct hrf_error *err)

@@ -43,6 +43,13 @@ HRF_CHECKED enum hrf_status hrf_report_patch_csv(const struct hrf_cohort *cohort
                                                  const struct hrf_scores *scores,
                                                  const struct hrf_head_scores *head,
                                                  const char *path, struct hrf_error *err);
+/* The class activation map of a slide that was scored as one image, in the same form: a row for
+ * each cell, row by row, with `activation_<class>` of the predicted class. Outside the slide, where
+ * the frame is white, minx and miny may be below 0. */
+HRF_CHECKED enum hrf_status hrf_report_class_map(const struct hrf_cohort *cohort,
+                                                 const struct hrf_tile_plan *plan,
+                                                 const struct hrf_class_map *map, const char *path,
+                                                 struct hrf_error *err);
 /* slide_name: what the ids are made from, beside the patch. */
 HRF_CHECKED enum hrf_status hrf_report_patch_geojson(const struct hrf_cohort *cohort,
                                                      const char *slide_name,

@@ -271,6 +271,8 @@ enum hrf_status hrf_run_report(const struct hrf_workflow *workflow, struct hrf_s
     struct hrf_report_options options = { .heatmaps = workflow->report.heatmaps,
                                           .geojson = workflow->report.geojson,
                                           .csv = workflow->report.csv,
+                                          .class_maps = workflow->report.csv &&
+                                                        hrf_workflow_is_slides(workflow),
                                           .masks = workflow->report.masks,
                                           .html = workflow->report.html,
                                           .features = features_form(workflow->features.form),
