@@ -1,21 +1,25 @@
 /* train.c - `train`: a network of patches on one's own pictures, all folds and seeds of a file. */
 #include "base/directory.h"
 #include "base/json.h"
+#include "base/message.h"
 #include "base/path.h"
 #include "engine/cli/cli.h"
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
 #include "training/cutting/patch_cutter.h"
+#include "training/cutting/slide_images.h"
 #include "training/loop/fine_tuning.h"
 #include "training/loop/probe.h"
 #include "training/page/training_page.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct train_command {
     const struct hrf_train_request *request;
     struct hrf_train_recipe *recipe;
     struct hrf_sample_list *list;
+    struct hrf_left_outs left_out;
     struct hrf_fine_tuning *tuning;
     struct hrf_trainings all;
     const char *title; /* the file's name */
@@ -25,6 +29,7 @@ static void train_command_release(struct train_command *c)
 {
     hrf_fine_tuning_destroy(c->tuning);
     hrf_sample_list_destroy(c->list);
+    hrf_left_outs_release(&c->left_out);
     hrf_train_recipe_destroy(c->recipe);
 }
 
@@ -91,7 +96,8 @@ static enum hrf_status write_summary(const struct train_command *c, struct hrf_e
     HRF_AUTO_JSON summary = json_object();
     HRF_AUTO_FREE char *path = hrf_path_join(c->recipe->out, "summary.json");
     HRF_TRY(hrf_trainings_summarise(&c->all, summary, err));
-    hrf_json_put_int(summary, "pictures", (int64_t)c->list->set.n_items);
+    hrf_json_put_int(summary, c->list->set.nouns, (int64_t)c->list->set.n_items);
+    hrf_json_put(summary, "left_out", hrf_left_outs_json(&c->left_out));
     hrf_json_put_text(summary, "trained_from", c->tuning->model_sha256);
     HRF_TRY(hrf_json_write_file(path, summary, err));
     HRF_TRY(hrf_training_page_write(&c->all, c->list, c->title, summary, err));
@@ -99,7 +105,10 @@ static enum hrf_status write_summary(const struct train_command *c, struct hrf_e
         hrf_json_print(summary);
         return HRF_OK;
     }
-    printf("%zu pictures of %lld px, ", c->list->set.n_items, (long long)c->list->side);
+    printf("%zu %s of %lld px, ", c->list->set.n_items, c->list->set.nouns,
+           (long long)c->list->side);
+    if (c->left_out.n_items > 0)
+        printf("%zu slide%s left out, ", c->left_out.n_items, c->left_out.n_items == 1 ? "" : "s");
     if (c->recipe->method == HRF_METHOD_KNN)
         printf("%lld nearest of embeddings of %zu numbers\n", (long long)c->recipe->neighbours,
                c->tuning->width);
@@ -134,17 +143,39 @@ static enum hrf_status embed(const struct train_command *c, struct hrf_error *er
     return HRF_OK;
 }
 
+/* Finds what is trained on; slides become pictures. */
+static enum hrf_status find_pictures(struct train_command *c, struct hrf_findings *findings,
+                                     struct hrf_error *err)
+{
+    struct hrf_train_recipe *r = c->recipe;
+    const bool are_images = r->tiler_mode == HRF_TILER_SLIDE;
+    if (r->slides != NULL && !are_images)
+        HRF_TRY(hrf_patch_cutter_run(r, HRF_VERSION, &c->left_out, findings, err));
+    HRF_TRY(hrf_sample_list_find(r, &c->list, &c->left_out, findings, err));
+    if (are_images)
+        HRF_TRY(hrf_slide_images_make(r, HRF_VERSION, c->list, &c->left_out, findings, err));
+    return hrf_sample_list_check(c->list, r, findings, err);
+}
+
+/* What the engine calls its limit is train.memory here. */
+static bool name_limit(const char *name, const char *value, char *out, size_t size)
+{
+    if (strcmp(name, "engine.memory") != 0 || value != NULL)
+        return false;
+    snprintf(out, size, "train.memory");
+    return true;
+}
+
 static enum hrf_status train_all(struct train_command *c, const char *file, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     const struct hrf_train_request *r = c->request;
     enum hrf_status status = hrf_train_recipe_read(file, &c->recipe, &findings, err);
-    if (status == HRF_OK && c->recipe->slides != NULL)
-        status = hrf_patch_cutter_run(c->recipe, HRF_VERSION, &findings, err);
     if (status == HRF_OK)
-        status = hrf_sample_list_read(c->recipe, &c->list, &findings, err);
+        status = find_pictures(c, &findings, err);
     fputs(findings.text.text, stderr);
     HRF_TRY(status);
+    hrf_message_set_namer(name_limit);
     HRF_TRY(hrf_fine_tuning_open(c->recipe, c->list, &c->tuning, err));
     const char *const arguments[] = { "train", file, "--device", r->device, NULL };
     c->all = (struct hrf_trainings){
@@ -158,7 +189,7 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
         .arguments = arguments,
         .kind = c->recipe->output,
         .classes = &c->recipe->classes,
-        .nouns = "pictures",
+        .nouns = c->list->set.nouns,
         .context = c,
         .find_result = find_result,
         .train = train_one,

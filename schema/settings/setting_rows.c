@@ -227,12 +227,10 @@ const struct hrf_setting hrf_settings[] = {
       .help = "leave out patches that are blurred more than this (the blur effect of Crete, 0 "
               "sharp to 1), e.g. 0.55 for patches of 0.25 um/px, 0.4 for 0.5; each patch is then "
               "read once more" },
-    { INTEGER(tiler.slide.size), .initial = "8192", .min = 64, .max = 32767, .phases = FOR_TILES,
-      .flags = WORKERS, .when = &of_frames, .option = "size", .argument = "PX",
-      .help = "mode slide: height and width of the image in px; white outside the slide" },
-    { REAL(tiler.slide.mpp), .initial = "4.0", .min = 0.05, .max = 100, .phases = FOR_TILES,
-      .flags = WORKERS, .when = &of_frames, .option = "mpp", .argument = "UM",
-      .help = "mode slide: resolution of the image in um/px" },
+    { INTEGER(tiler.slide.size), HRF_TILER_SLIDE_SIZE, .phases = FOR_TILES, .flags = WORKERS,
+      .when = &of_frames, .option = "size", .argument = "PX" },
+    { REAL(tiler.slide.mpp), HRF_TILER_SLIDE_MPP, .phases = FOR_TILES, .flags = WORKERS,
+      .when = &of_frames, .option = "mpp", .argument = "UM" },
 
     /* model */
     { PATH(model.file), .phases = FOR_STATISTICS | FOR_SCALES | FOR_SCORES,

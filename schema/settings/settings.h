@@ -363,6 +363,13 @@ extern const size_t hrf_n_settings;
 #define HRF_HEAD_DROPOUT                                                                           \
     .initial = "-1", .min = -1, .max = 0.9,                                                        \
     .help = "below 0: the head's own, 0.25; transmil 0.1; mean and dsmil 0"
+/* Likewise of a workflow's `tiler` and of the file of `train`. */
+#define HRF_TILER_SLIDE_SIZE                                                                       \
+    .initial = "8192", .min = 64, .max = 32767,                                                    \
+    .help = "mode slide: height and width of the image in px; white outside the slide"
+#define HRF_TILER_SLIDE_MPP                                                                        \
+    .initial = "4.0", .min = 0.05, .max = 100,                                                     \
+    .help = "mode slide: resolution of the image in um/px"
 #define HRF_HEAD_FOLDS .initial = "5", .min = 2, .max = 100, .help = "how many folds"
 #define HRF_HEAD_VALIDATION                                                                        \
     .initial = "0.15", .min = 0, .max = 0.5,                                                       \

@@ -153,9 +153,10 @@ sed 's/min_overlap: 0.2/min_overlap: 0.2, patient_until: _/' slides.yaml >patien
 expect_code 2 "$flow" train patients.yaml
 expect_text "1 patients cannot be split into 2 folds"
 head -c 9000 slides/test_002.tif >slides/test_005.tif
-expect_code 2 "$flow" train slides.yaml
-expect_text "slides/test_005.tif"
-expect_text "1 of 5 slides cannot be used"
+expect_code 0 "$flow" train slides.yaml
+expect_text "test_005 is left out: "
+expect_text "px, 1 slide left out, the last layer"
+grep -q '"slide": *"test_005"' out-slides/summary.json || fail "it is not counted"
 
 # All mistakes at once, before anything is trained.
 bad() { # words of the error

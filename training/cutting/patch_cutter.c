@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "base/random.h"
-#include "base/text.h"
 #include "image/png_write.h"
 #include "tiler/plan/tile.h"
 #include "tiler/slide/slide.h"
@@ -25,7 +24,8 @@ struct cut {
     char *slide, *annotation; /* paths; annotation NULL: none */
     char *name, *patient;     /* of the slide */
     char *folder;             /* of its pictures */
-    char *error;              /* NULL: it is cut */
+    struct hrf_error error;   /* HRF_OK: it is cut */
+    bool is_left_out;         /* for the reason in `error` */
 };
 
 static void cut_release(struct cut *cut)
@@ -33,22 +33,28 @@ static void cut_release(struct cut *cut)
     hrf_free(cut->name);
     hrf_free(cut->patient);
     hrf_free(cut->folder);
-    hrf_free(cut->error);
     hrf_free(cut->slide);
     hrf_free(cut->annotation);
 }
 
+/* A slide that cannot be read is left out, as by a run. Other failures, such as a disk that does
+ * not answer, are no property of the slide. */
+static enum hrf_status of_slide(struct cut *cut, enum hrf_status status)
+{
+    cut->is_left_out = status == HRF_E_USER || status == HRF_E_UNSUPPORTED;
+    return status;
+}
+
 /* What the pictures of a slide depend on; they are there if its file says the same. */
-static enum hrf_status make_key(const struct cut *cut, char key[HRF_HASH_HEX],
-                                struct hrf_error *err)
+static enum hrf_status make_key(struct cut *cut, char key[HRF_HASH_HEX], struct hrf_error *err)
 {
     HRF_AUTO(hrf_hash) hash = NULL;
-    char of_slide[HRF_HASH_HEX], of_annotation[HRF_HASH_HEX] = "";
-    HRF_TRY(hrf_slide_content(cut->slide, HRF_CONTENT_SPREAD, of_slide, err));
+    char content[HRF_HASH_HEX], of_annotation[HRF_HASH_HEX] = "";
+    HRF_TRY(of_slide(cut, hrf_slide_content(cut->slide, HRF_CONTENT_SPREAD, content, err)));
     if (cut->annotation != NULL)
         HRF_TRY(hrf_hash_file(cut->annotation, of_annotation, err));
     HRF_TRY(hrf_hash_create(&hash, err));
-    hrf_hash_text(hash, of_slide);
+    hrf_hash_text(hash, content);
     hrf_hash_text(hash, of_annotation);
     hrf_hash_text(hash, cut->settings);
     hrf_hash_hex(hash, key);
@@ -95,7 +101,7 @@ static void choose(const struct cut *cut, const struct hrf_tile_plan *plan,
     }
 }
 
-static enum hrf_status cut_patches(const struct cut *cut, const struct hrf_tile_plan *plan,
+static enum hrf_status cut_patches(struct cut *cut, const struct hrf_tile_plan *plan,
                                    const struct chosen *chosen, struct hrf_strbuf *table,
                                    struct hrf_error *err)
 {
@@ -104,9 +110,9 @@ static enum hrf_status cut_patches(const struct cut *cut, const struct hrf_tile_
     HRF_AUTO(hrf_slide) slide = NULL;
     HRF_AUTO(hrf_patch_reader) reader = NULL;
     HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)side, (size_t)side * 3);
-    HRF_TRY(hrf_slide_open(cut->slide, &slide, err));
-    HRF_TRY(hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, side, plan->patch_mpp, &reader,
-                                    err));
+    HRF_TRY(of_slide(cut, hrf_slide_open(cut->slide, &slide, err)));
+    HRF_TRY(of_slide(cut, hrf_patch_reader_create(slide, plan->mpp_x, plan->mpp_y, side,
+                                                  plan->patch_mpp, &reader, err)));
     for (int64_t i = 0; i < chosen->n; i++) {
         const struct hrf_patch *at = &plan->patches[chosen->patches[i]];
         HRF_AUTO_FREE unsigned char *png = NULL;
@@ -114,7 +120,7 @@ static enum hrf_status cut_patches(const struct cut *cut, const struct hrf_tile_
         HRF_AUTO_FREE char *path = hrf_path_join(cut->folder, file);
         HRF_AUTO_FREE char *named = hrf_path_join(cut->name, file);
         size_t n_bytes = 0;
-        HRF_TRY(hrf_patch_reader_read(reader, at->x, at->y, rgb, NULL, NULL, err));
+        HRF_TRY(of_slide(cut, hrf_patch_reader_read(reader, at->x, at->y, rgb, NULL, NULL, err)));
         HRF_TRY(hrf_png_write(rgb, side, side, 3, HRF_PNG_PHOTO, &png, &n_bytes, err));
         HRF_TRY(hrf_file_write_atomic(path, png, n_bytes, err));
         hrf_csv_add_cell(table, named);
@@ -128,8 +134,7 @@ static enum hrf_status cut_patches(const struct cut *cut, const struct hrf_tile_
 }
 
 /* The rows of the slide's patches, which are cut unless they are there. */
-static enum hrf_status cut_slide(const struct cut *cut, struct hrf_strbuf *rows,
-                                 struct hrf_error *err)
+static enum hrf_status cut_slide(struct cut *cut, struct hrf_strbuf *rows, struct hrf_error *err)
 {
     char key[HRF_HASH_HEX];
     HRF_AUTO_FREE char *table = hrf_path_join(cut->folder, "patches.csv"), *there = NULL;
@@ -147,7 +152,8 @@ static enum hrf_status cut_slide(const struct cut *cut, struct hrf_strbuf *rows,
     }
     HRF_TRY(hrf_path_remove_tree(cut->folder, err));
     HRF_TRY(hrf_path_make_directories(cut->folder, err));
-    HRF_TRY(hrf_tile_slide(cut->slide, cut->tiler, 0, cut->recipe->slide_mpp, NULL, &plan, err));
+    HRF_TRY(of_slide(
+        cut, hrf_tile_slide(cut->slide, cut->tiler, 0, cut->recipe->slide_mpp, NULL, &plan, err)));
     HRF_TRY(hrf_patch_labels_read(cut->annotation, &cut->recipe->classes, plan, &labels, err));
     choose(cut, plan, labels, &chosen);
     hrf_strbuf_addf(&text, "%s\n", key);
@@ -160,15 +166,6 @@ static enum hrf_status cut_slide(const struct cut *cut, struct hrf_strbuf *rows,
 }
 
 /* ---- all slides ---- */
-
-/* Pictures, too, which a folder of slides is not searched for elsewhere. */
-static bool is_slide(const char *name)
-{
-    static const char *const pictures[] = { "dcm", "png", "jpg", "jpeg" };
-    HRF_AUTO_FREE char *extension = hrf_path_extension(name);
-    return hrf_slide_is_named(name) ||
-           hrf_text_is_among(extension, pictures, sizeof pictures / sizeof pictures[0]);
-}
 
 /* NAME.xml, NAME.geojson, NAME_mask.tif ... in the folder of annotations; NULL: there is none. */
 static char *find_annotation(const struct hrf_train_recipe *r, const char *name)
@@ -210,28 +207,31 @@ static enum hrf_status make_tiler(const struct hrf_train_recipe *r, struct hrf_w
 
 /* Cuts side by side; the table has the order of the slides' names. */
 static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *table,
-                               struct hrf_findings *findings, struct hrf_error *err)
+                               struct hrf_left_outs *left_out, struct hrf_findings *findings,
+                               struct hrf_error *err)
 {
     struct hrf_strbuf *rows = hrf_calloc(n + 1, sizeof *rows);
     size_t n_wrong = 0;
     for (size_t i = 0; i < n; i++)
         rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
 #pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < n; i++) {
-        struct hrf_error why = { .status = HRF_OK };
-        if (cut_slide(&cuts[i], &rows[i], &why) != HRF_OK)
-            cuts[i].error = hrf_strdup(why.text);
-    }
+    for (size_t i = 0; i < n; i++)
+        cuts[i].error.status = cut_slide(&cuts[i], &rows[i], &cuts[i].error);
     hrf_strbuf_adds(table, "path,label,patient\n");
     for (size_t i = 0; i < n; i++) {
-        hrf_strbuf_add(table, rows[i].text, rows[i].length);
+        const bool is_wrong = cuts[i].error.status != HRF_OK && !cuts[i].is_left_out;
+        if (cuts[i].error.status == HRF_OK)
+            hrf_strbuf_add(table, rows[i].text, rows[i].length);
         hrf_strbuf_release(&rows[i]);
-        if (cuts[i].error != NULL) {
-            hrf_findings_add(findings, cuts[i].slide, 0, cuts[i].error);
-            n_wrong++;
-        }
+        if (cuts[i].is_left_out)
+            hrf_left_outs_add(left_out, cuts[i].name, cuts[i].error.text);
+        if (is_wrong)
+            hrf_findings_add(findings, cuts[i].slide, 0, cuts[i].error.text);
+        n_wrong += is_wrong;
     }
     hrf_free(rows);
+    if (left_out->n_items == n)
+        return hrf_error_set(err, HRF_E_USER, "none of %zu slides can be used", n);
     return n_wrong == 0
                ? HRF_OK
                : hrf_error_set(err, HRF_E_USER, "%zu of %zu slides cannot be used", n_wrong, n);
@@ -244,7 +244,8 @@ char *hrf_patch_cutter_table(const struct hrf_train_recipe *recipe)
 
 static enum hrf_status cut_folder(struct hrf_train_recipe *r,
                                   const struct hrf_workflow_tiler *tiler, const char *settings,
-                                  struct hrf_findings *findings, struct hrf_error *err)
+                                  struct hrf_left_outs *left_out, struct hrf_findings *findings,
+                                  struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     HRF_AUTO_RELEASE(hrf_strbuf) table = HRF_STRBUF_INIT;
@@ -253,12 +254,12 @@ static enum hrf_status cut_folder(struct hrf_train_recipe *r,
     HRF_TRY(hrf_path_list_directory(r->slides, &names, err));
     struct cut *cuts = hrf_calloc(names.n_items + 1, sizeof *cuts);
     for (size_t i = 0; i < names.n_items; i++)
-        if (is_slide(names.items[i])) {
+        if (hrf_sample_is_slide(names.items[i])) {
             cuts[n] = (struct cut){ .recipe = r, .tiler = tiler, .settings = settings };
             fill_cut(&cuts[n++], r, names.items[i], folder);
         }
     enum hrf_status status = n > 0
-                                 ? cut_all(cuts, n, &table, findings, err)
+                                 ? cut_all(cuts, n, &table, left_out, findings, err)
                                  : hrf_error_set(err, HRF_E_USER, "'%s' has no slides", r->slides);
     for (size_t i = 0; i < n; i++)
         cut_release(&cuts[i]);
@@ -270,12 +271,13 @@ static enum hrf_status cut_folder(struct hrf_train_recipe *r,
 }
 
 enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe, const char *version,
-                                     struct hrf_findings *findings, struct hrf_error *err)
+                                     struct hrf_left_outs *left_out, struct hrf_findings *findings,
+                                     struct hrf_error *err)
 {
     HRF_AUTO(hrf_workflow) workflow = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
     HRF_TRY(make_tiler(recipe, &workflow, findings, err));
     hrf_strbuf_addf(&settings, "%s\n", version);
     hrf_train_recipe_describe(recipe, HRF_FOR_TILES, &settings);
-    return cut_folder(recipe, &workflow->tiler, settings.text, findings, err);
+    return cut_folder(recipe, &workflow->tiler, settings.text, left_out, findings, err);
 }

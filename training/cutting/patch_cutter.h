@@ -8,13 +8,16 @@
 #ifndef HRF_TRAINING_CUTTING_PATCH_CUTTER_H
 #define HRF_TRAINING_CUTTING_PATCH_CUTTER_H
 
-#include "training/recipe/train_recipe.h"
+#include "training/samples/sample_list.h"
 
 /* Cuts the patches of recipe->slides, and sets recipe->csv to their table. Those of a slide that
- * are there stay if slide, outlines, settings and `version`, the program's, are the same.
- * HRF_E_USER: `findings` has all slides and annotations that cannot be used. */
+ * are there stay if slide, outlines, settings and `version`, the program's, are the same. Slides
+ * that cannot be read are left out, as by a run. HRF_E_USER: `findings` has all annotations that
+ * cannot be used. */
 HRF_CHECKED enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe,
-                                                 const char *version, struct hrf_findings *findings,
+                                                 const char *version,
+                                                 struct hrf_left_outs *left_out,
+                                                 struct hrf_findings *findings,
                                                  struct hrf_error *err);
 /* The table of patches that have been cut; heap. */
 char *hrf_patch_cutter_table(const struct hrf_train_recipe *recipe);

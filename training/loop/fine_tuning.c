@@ -93,13 +93,32 @@ static enum hrf_status find_form(struct hrf_fine_tuning *t, struct hrf_error *er
     HRF_TRY(hrf_onnx_read_entry(r->model, HRF_MODEL_INPUT_KEY, &entry, err));
     if (entry != NULL)
         HRF_TRY(hrf_model_input_parse(entry, strlen(entry), r->model, &input, err));
-    HRF_TRY(hrf_model_input_prepare(&input, r->model, &r->input, t->list->side,
-                                    &t->form.preparation, err));
+    if (r->tiler_mode != HRF_TILER_SLIDE) /* slides that are images go in as they are */
+        HRF_TRY(hrf_model_input_prepare(&input, r->model, &r->input, t->list->side,
+                                        &t->form.preparation, err));
     const bool is_of_file = input.is_known && !r->has_colours;
     memcpy(t->form.mean, is_of_file ? input.mean : r->mean, sizeof t->form.mean);
     memcpy(t->form.std, is_of_file ? input.std : r->std, sizeof t->form.std);
     t->form.side = t->form.preparation.size > 0 ? t->form.preparation.size : t->list->side;
     return HRF_OK;
+}
+
+/* The size of slides that are images is the tiler's alone. */
+static enum hrf_status set_input(const struct hrf_fine_tuning *t, struct hrf_graph *graph,
+                                 struct hrf_error *err)
+{
+    const struct hrf_shape own = graph->values[graph->inputs[0]].shape;
+    struct hrf_error why = { .status = HRF_OK };
+    const enum hrf_status status = hrf_engine_set_image_input(graph, t->recipe->batch, t->form.side,
+                                                              &why);
+    if (status == HRF_E_USER && t->recipe->tiler_mode == HRF_TILER_SLIDE && own.rank == 4 &&
+        own.dims[2] > 0 && own.dims[2] != t->form.side)
+        return hrf_error_set(err, HRF_E_USER,
+                             "'%s' takes images of %lld px alone, and tiler.slide.size is %lld: "
+                             "set it to %lld, or take a network for images of any size",
+                             t->recipe->model, (long long)own.dims[2], (long long)t->form.side,
+                             (long long)own.dims[2]);
+    return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
 }
 
 enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *t,
@@ -108,7 +127,7 @@ enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *t,
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
-    HRF_TRY(hrf_engine_set_image_input(copy, t->recipe->batch, t->form.side, err));
+    HRF_TRY(set_input(t, copy, err));
     HRF_TRY(hrf_graph_infer_shapes(copy, err));
     const struct hrf_shape *shape = &copy->values[copy->inputs[0]].shape;
     if (shape->dims[0] != t->recipe->batch)
@@ -205,6 +224,7 @@ struct tuning_job {
     enum hrf_training_part *parts; /* [n_items] */
     struct hrf_graph *base;        /* with the classes, without the shape of a batch */
     struct hrf_graph *shaped;
+    struct hrf_graph *adapted;    /* NULL: `shaped` is trained as it is */
     struct hrf_text_list trained; /* names of weights */
     double *units, *offsets;      /* [n_classes] that numbers are trained in; NULL: as they are */
     struct hrf_trainer *trainer;
@@ -226,6 +246,7 @@ static void tuning_job_release(struct tuning_job *job)
     hrf_trainer_destroy(job->trainer);
     hrf_graph_destroy(job->base);
     hrf_graph_destroy(job->shaped);
+    hrf_graph_destroy(job->adapted);
     hrf_text_list_release(&job->trained);
     hrf_free(job->parts);
     hrf_free(job->units);
@@ -366,32 +387,79 @@ static bool is_trained(void *context, const char *weight)
     return false;
 }
 
-static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *err)
+/* The pictures of the epoch's steps from `first` on. */
+static struct hrf_sample_feed_config feeding_of(const struct tuning_job *job, int64_t first)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    return (struct hrf_sample_feed_config){ .list = job->tuning->list,
+                                            .form = &job->tuning->form,
+                                            .order = job->order,
+                                            .n = job->n_steps * r->batch,
+                                            .first = first * r->batch,
+                                            .batch = r->batch,
+                                            .augmentation = &r->augmentation,
+                                            .seed = job->seed,
+                                            .epoch = job->progress.epoch + 1,
+                                            .n_threads = hrf_scorer_readers(job->tuning) };
+}
+
+static enum hrf_status create_trainer(struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
     const struct hrf_train_recipe *r = t->recipe;
-    const bool is_lora = r->lora > 0;
-    HRF_AUTO(hrf_graph) adapted = NULL;
-    const struct hrf_trainer_config config = {
+    const struct hrf_sample_feed_config feeding = feeding_of(job, 0);
+    struct hrf_trainer_config config = {
         .step = { .device = t->device,
                   .loss = kinds[r->output].loss,
                   .uses_batch = r->batch_norm == HRF_NORM_BATCH,
-                  .is_trained = r->layers > 0 || is_lora ? is_trained : NULL,
+                  .is_trained = r->layers > 0 || r->lora > 0 ? is_trained : NULL,
                   .context = &job->trained,
-                  .n_threads = t->n_threads,
-                  .memory_limit_bytes = hrf_process_memory_left() },
+                  .n_threads = t->n_threads },
         .optimizer = hrf_train_recipe_optimizer(r),
     };
+    HRF_TRY(hrf_scorer_memory(t, &feeding, &config.step.memory_limit_bytes, err));
+    return hrf_trainer_create(job->adapted != NULL ? job->adapted : job->shaped, &config,
+                              &job->trainer, err);
+}
+
+static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
     HRF_TRY(with_classes(t, job->seed, &job->base, err));
     HRF_TRY(hrf_fine_tuning_shape(t, job->base, &job->shaped, err));
-    if (!is_lora) {
-        HRF_TRY(hrf_last_layers_list(job->shaped, r->layers, &job->trained, err));
-        return hrf_trainer_create(job->shaped, &config, &job->trainer, err);
+    if (t->recipe->lora > 0) {
+        HRF_TRY(hrf_graph_copy(job->shaped, &job->adapted, err));
+        HRF_TRY(hrf_lora_add(job->adapted, t->recipe->lora, t->recipe->layers, job->seed,
+                             &job->trained, err));
+        HRF_TRY(hrf_graph_infer_shapes(job->adapted, err));
+    } else {
+        HRF_TRY(hrf_last_layers_list(job->shaped, t->recipe->layers, &job->trained, err));
     }
-    HRF_TRY(hrf_graph_copy(job->shaped, &adapted, err));
-    HRF_TRY(hrf_lora_add(adapted, r->lora, r->layers, job->seed, &job->trained, err));
-    HRF_TRY(hrf_graph_infer_shapes(adapted, err));
-    return hrf_trainer_create(adapted, &config, &job->trainer, err);
+    HRF_TRY(create_trainer(job, err));
+    const struct hrf_train_step *step = hrf_trainer_next(job->trainer);
+    if (hrf_train_step_text(step)[0] != '\0')
+        fprintf(stderr, "fold %lld seed %lld: each step %s\n", (long long)job->fold,
+                (long long)job->seed, hrf_train_step_text(step));
+    return HRF_OK;
+}
+
+/* Within a limit the memory is the trainer's or the scorer's, one after the other. */
+static enum hrf_status score(struct tuning_job *job, const struct hrf_graph *network,
+                             enum hrf_training_part part, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) state = HRF_STRBUF_INIT;
+    const bool is_limited = job->tuning->recipe->memory > 0 &&
+                            hrf_predictions_count(&job->set, job->parts, part) > 0;
+    if (is_limited) {
+        hrf_trainer_append_state(job->trainer, &state);
+        hrf_trainer_destroy(job->trainer);
+        job->trainer = NULL;
+    }
+    HRF_TRY(hrf_scorer_run(job->tuning, network, job->parts, part, job->scores, err));
+    if (!is_limited)
+        return HRF_OK;
+    HRF_TRY(create_trainer(job, err));
+    return hrf_trainer_set_state(job->trainer, state.text, state.length, err);
 }
 
 /* Numbers are trained in deviations from their mean over the pictures for training, so that the
@@ -556,16 +624,7 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
     HRF_AUTO(hrf_sample_feed) feed = NULL;
     hrf_sampler_draw(&t->list->set, job->parts, r->classes.n_items, r->sampling, job->seed, epoch,
                      n, job->order);
-    const struct hrf_sample_feed_config feeding = { .list = t->list,
-                                                    .form = &t->form,
-                                                    .order = job->order,
-                                                    .n = n,
-                                                    .first = first * r->batch,
-                                                    .batch = r->batch,
-                                                    .augmentation = &r->augmentation,
-                                                    .seed = job->seed,
-                                                    .epoch = epoch,
-                                                    .n_threads = hrf_scorer_readers(t) };
+    const struct hrf_sample_feed_config feeding = feeding_of(job, first);
     const double begin = hrf_clock_seconds();
     if (first < job->n_steps)
         HRF_TRY(hrf_sample_feed_create(&feeding, &feed, err));
@@ -617,7 +676,7 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     HRF_TRY(train_epoch(job, &pace, err));
     HRF_TRY(trained_network(job, &network, err));
     HRF_TRY(finish_network(job, network, &finished, err));
-    HRF_TRY(hrf_scorer_run(t, finished, job->parts, HRF_PART_VALIDATION, job->scores, err));
+    HRF_TRY(score(job, finished, HRF_PART_VALIDATION, err));
     record->training_loss = p->loss_sum / (double)job->n_steps;
     record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
                                                    t->recipe->classes.n_items, job->scores);
@@ -650,14 +709,15 @@ static bool is_over(const struct tuning_job *job)
 /* What the model's metadata say of the training. */
 static char *describe(const struct tuning_job *job)
 {
-    const struct hrf_text_list *classes = &job->tuning->recipe->classes;
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const struct hrf_text_list *classes = &r->classes;
     HRF_AUTO_JSON json = hrf_json_document();
     json_t *names = json_array();
     for (size_t k = 0; k < classes->n_items; k++)
         hrf_json_add(names, hrf_json_string(classes->items[k]));
     hrf_json_put(json, "classes", names);
-    if (job->tuning->recipe->slides != NULL)
-        hrf_json_put_number(json, "mpp", job->tuning->recipe->mpp);
+    if (r->slides != NULL)
+        hrf_json_put_number(json, "mpp", r->tiler_mode == HRF_TILER_SLIDE ? r->image_mpp : r->mpp);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_text(json, "trained_from", job->tuning->model_sha256);
     return hrf_json_text(json);
@@ -717,10 +777,11 @@ static enum hrf_status write_result(const struct tuning_job *job, struct hrf_err
 static enum hrf_status leave(struct tuning_job *job, const struct hrf_graph *network,
                              struct hrf_error *err)
 {
+    const bool is_slide = job->tuning->recipe->tiler_mode == HRF_TILER_SLIDE;
     HRF_TRY(hrf_history_write(job->folder, hrf_fine_tuning_epoch_rows[job->set.kind], job->records,
                               sizeof job->records[0],
                               job->records != NULL ? job->progress.epoch : 0, err));
-    HRF_TRY(hrf_predictions_write(job->folder, "path", &job->set, job->parts,
+    HRF_TRY(hrf_predictions_write(job->folder, is_slide ? "slide" : "path", &job->set, job->parts,
                                   &job->tuning->recipe->classes, job->scores, err));
     hrf_crash_point("train.write.before");
     if (network != NULL)
@@ -741,6 +802,10 @@ static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
     HRF_TRY(hrf_weights_set(job->base, job->best, &trained, err));
     HRF_TRY(finish_network(job, trained, &best, err));
     HRF_TRY(hrf_fine_tuning_shape(t, best, &shaped, err));
+    if (t->recipe->memory > 0) { /* which is the scorer's now */
+        hrf_trainer_destroy(job->trainer);
+        job->trainer = NULL;
+    }
     HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
     HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
     return leave(job, best, err);

@@ -85,8 +85,8 @@ static enum hrf_status read_all(struct training_page *page, struct hrf_error *er
 static void add_summary(struct hrf_out *out, const struct training_page *page)
 {
     const struct hrf_text_list *classes = page->trainings->classes;
-    hrf_out_addf(out, "%zu pictures of %lld px · classes ", page->list->set.n_items,
-                 (long long)page->list->side);
+    hrf_out_addf(out, "%zu %s of %lld px · classes ", page->list->set.n_items,
+                 page->list->set.nouns, (long long)page->list->side);
     for (size_t k = 0; k < classes->n_items; k++)
         hrf_out_markup(out, "%s%s", k > 0 ? ", " : "", classes->items[k]);
 }
@@ -459,8 +459,8 @@ static void add_mistakes(struct hrf_out *out, const struct training_page *page)
     if (s->n == 0)
         return;
     qsort(mistakes, n, sizeof mistakes[0], by_size);
-    hrf_out_addf(out, "<section><h2>Worst mistakes <small>%zu of %zu pictures</small></h2>\n", n,
-                 s->n);
+    hrf_out_addf(out, "<section><h2>Worst mistakes <small>%zu of %zu %s</small></h2>\n", n, s->n,
+                 page->list->set.nouns);
     if (n == 0)
         hrf_out_adds(out, "<p class=\"none\">There are none.</p>");
     for (size_t i = 0; i < n && i < SHOWN; i++) {

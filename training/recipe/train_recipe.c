@@ -27,6 +27,7 @@ static const char *const norm_names[] = { "frozen", "batch", NULL };
 #define PATH(name, member)    AT(name, member, char *), .type = HRF_SETTING_PATH
 #define TEXT(name, member)    AT(name, member, char *), .type = HRF_SETTING_TEXT
 #define TEXTS(name, member)   AT(name, member, struct hrf_text_list), .type = HRF_SETTING_TEXTS
+#define SIZE(name, member)    AT(name, member, int64_t), .type = HRF_SETTING_SIZE
 #define TRIPLE(name, member)  AT(name, member, triple), .type = HRF_SETTING_TRIPLE
 #define WORD(name, member, tag, list)                                                              \
     AT(name, member, enum hrf_##tag), .type = HRF_SETTING_WORD, .words = list
@@ -71,9 +72,10 @@ static const struct hrf_setting rows[] = {
       .help = "instead: table with the columns path,label[,patient][,part]; paths are relative to "
               "the table. With model.output sigmoid label is a list such as er;pr, or each of "
               "'classes' has a column of 0 and 1; with none the column is value, or each of "
-              "'classes' has a column of numbers" },
+              "'classes' has a column of numbers. With tiler.mode slide, beside data.slides, the "
+              "column slide stands for path" },
     { PATH("data.slides", slides), NOT_IN_KEY,
-      .help = "instead: folder of slides, of which patches are cut" },
+      .help = "instead: folder of slides, of which patches are cut, or which are images" },
     { PATH("data.annotations", annotations), NOT_IN_KEY,
       .help = "with data.slides: folder of outlines, SLIDE.xml (ASAP, CAMELYON16), SLIDE.geojson "
               "(QuPath) or SLIDE_mask.tif; a slide without is of the first class, as all outside "
@@ -93,6 +95,11 @@ static const struct hrf_setting rows[] = {
     { TEXT("data.patient_until", patient_until), OF_PATCHES,
       .help = "the patient is the file's name up to this text; default: the column patient, the "
               "slide, else each picture is its own" },
+    { WORD("tiler.mode", tiler_mode, tiler_mode, hrf_words_mode), .initial = "patch", OF_PATCHES,
+      .help = "with data.slides, as in a run: patch: patches with outlines; slide: each slide is "
+              "one image, with a label in data.csv" },
+    { INTEGER("tiler.slide.size", image_size), HRF_TILER_SLIDE_SIZE, OF_PATCHES },
+    { REAL("tiler.slide.mpp", image_mpp), HRF_TILER_SLIDE_MPP, OF_PATCHES },
     { TEXTS("classes", classes), REQUIRED, OF_BOTH,
       .help = "the words of the labels, in the order of the scores; of numbers their names" },
     { WORD("split.by", split, train_split, split_names), .initial = "folds",
@@ -119,6 +126,9 @@ static const struct hrf_setting rows[] = {
       .help = "pictures in a step" },
     { INTEGER("train.epoch_samples", epoch_samples), .initial = "0", .min = 0, .max = 1e9,
       .help = "pictures that are drawn for an epoch; 0: as many as there are for training" },
+    { SIZE("train.memory", memory), .min = 1048576, .max = 1e15,
+      .help = "memory limit of each training, e.g. 8GiB: what exceeds it is computed in tiles and "
+              "bands; not given: what the process may use" },
     { INTEGER("train.layers", layers), .initial = "0", .min = 0, .max = 100000,
       .help = "only the last so many convolutions and products are trained, with what follows "
               "them; 1: the last layer; 0: all" },
@@ -242,9 +252,31 @@ static void check_lists(struct hrf_reader *r, const struct hrf_train_recipe *rec
                             recipe->seeds.items[i]);
 }
 
-static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+/* The place of a key in the file. */
+static void find_at(struct hrf_reader *r, const char *key, const char *text)
 {
-    check_lists(r, recipe);
+    const size_t i = hrf_reader_index(r, key);
+    hrf_reader_find(r, r->lines[i], r->columns[i], "%s", text);
+}
+
+/* Slides that are images. */
+static void check_images(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+{
+    if (recipe->slides == NULL || recipe->csv == NULL || recipe->folders != NULL ||
+        recipe->annotations != NULL)
+        find_at(r, "tiler.mode",
+                "with 'tiler.mode' slide exactly 'data.slides' and 'data.csv' have to be given: "
+                "the slides, and a table of their labels");
+    if (recipe->input.size > 0 || recipe->input.resize > 0 ||
+        recipe->input.interpolation != HRF_INTERPOLATION_AUTO)
+        find_at(r, "tiler.mode",
+                "pictures are resized, and with 'tiler.mode' slide there are none: set "
+                "'tiler.slide.size', and leave 'size', 'resize' and 'interpolation' of "
+                "'model.input' out");
+}
+
+static void check_pictures(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+{
     if ((recipe->folders != NULL) + (recipe->csv != NULL) + (recipe->slides != NULL) != 1)
         hrf_reader_find(r, 0, 0,
                         "exactly one of 'data.folders', 'data.csv' and 'data.slides' has to be "
@@ -262,6 +294,12 @@ static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
                         method_names[recipe->method]);
     if (recipe->slides != NULL && recipe->split == HRF_TRAIN_BY_COLUMN)
         hrf_reader_find(r, 0, 0, "slides have no parts: 'split.by' has to be folds");
+}
+
+static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+{
+    check_lists(r, recipe);
+    (recipe->tiler_mode == HRF_TILER_SLIDE ? check_images : check_pictures)(r, recipe);
     if (recipe->warmup_epochs > (double)recipe->epochs) {
         const size_t i = hrf_reader_index(r, "train.warmup_epochs");
         hrf_reader_find(r, r->lines[i], r->columns[i],

@@ -40,11 +40,14 @@ struct hrf_train_recipe {
     struct hrf_preparation input; /* zeros: as the model's file says */
     double mean[3], std[3];
     bool has_colours;             /* mean or std are given; else the model's file comes first */
-    char *folders, *csv, *slides; /* one of them is given */
+    char *folders, *csv, *slides; /* one of them is given; csv and slides if slides are images */
     char *annotations;            /* with slides */
     char *patient_until;
     int64_t patch_size, slide_patches;
     double mpp, slide_mpp, min_overlap;
+    enum hrf_tiler_mode tiler_mode; /* SLIDE: each slide is one image */
+    int64_t image_size;             /* px, and um/px, of such an image */
+    double image_mpp;
     struct hrf_text_list classes;
     enum hrf_train_split split;
     int64_t folds, split_seed;
@@ -53,6 +56,7 @@ struct hrf_train_recipe {
     enum hrf_train_method method;
     double cost;
     int64_t neighbours;
+    int64_t memory; /* bytes; 0: not given */
     int64_t epochs, batch, epoch_samples, layers, lora, patience, min_epochs;
     double learning_rate, warmup_epochs, label_smoothing;
     double momentum, weight_decay, clip_norm, average;

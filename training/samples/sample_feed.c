@@ -16,8 +16,8 @@ enum { BATCHES_AHEAD = 3, MOST_THREADS = 64 };
 struct hrf_sample_feed {
     struct hrf_sample_feed_config config;
     struct hrf_pixel_writer writer;
-    int64_t n_batches, image_floats;
-    float *ring; /* [BATCHES_AHEAD][batch][side][side][3] */
+    int64_t image_bytes;
+    unsigned char *ring; /* [BATCHES_AHEAD][batch][side][side][3] */
     pthread_mutex_t lock;
     pthread_cond_t is_done, has_room;
     int64_t claimed;               /* the next position from `first` on */
@@ -35,9 +35,9 @@ struct hrf_sample_feed {
 
 struct reader {
     struct hrf_sample_feed *feed;
-    unsigned char *read, *changed; /* [list side][list side][3] */
+    unsigned char *read, *changed; /* [list side][list side][3]; NULL: not needed */
     struct hrf_image_resizer *resizer;
-    float *image; /* that is being filled */
+    unsigned char *image; /* that is being filled */
 };
 
 static void put_rows(void *context, int64_t first, int64_t n, const unsigned char *rgb,
@@ -45,32 +45,65 @@ static void put_rows(void *context, int64_t first, int64_t n, const unsigned cha
 {
     const struct reader *r = context;
     const int64_t row = r->feed->config.form->side * 3;
-    hrf_pixel_writer_put(&r->feed->writer, rgb, stride, n, row, r->image + first * row);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(r->image + (first + i) * row, rgb + i * stride, (size_t)row);
 }
 
-static enum hrf_status fill_image(struct reader *r, int64_t position, float *image,
+static bool is_changed(const struct hrf_sample_feed_config *c)
+{
+    return c->augmentation != NULL;
+}
+
+static bool is_resized(const struct hrf_sample_feed_config *c)
+{
+    return c->form->preparation.size > 0;
+}
+
+/* The last of reading, changing and resizing writes to the image itself, the others to memory of
+ * the thread's own. */
+static bool has_read(const struct hrf_sample_feed_config *c)
+{
+    return is_changed(c) || is_resized(c);
+}
+
+static bool has_changed(const struct hrf_sample_feed_config *c)
+{
+    return is_changed(c) && is_resized(c);
+}
+
+static int64_t picture_bytes(const struct hrf_sample_feed_config *c)
+{
+    return c->list->side * c->list->side * 3;
+}
+
+static void reader_destroy(struct reader *r)
+{
+    hrf_image_resizer_destroy(r->resizer);
+    hrf_free(r->read);
+    hrf_free(r->changed);
+    hrf_free(r);
+}
+
+static enum hrf_status fill_image(struct reader *r, int64_t position, unsigned char *image,
                                   struct hrf_error *err)
 {
     const struct hrf_sample_feed_config *c = &r->feed->config;
     const int64_t side = c->list->side, stride = side * 3;
-    const unsigned char *rgb = r->read;
+    unsigned char *read = r->read != NULL ? r->read : image;
+    unsigned char *changed = r->changed != NULL ? r->changed : image;
     int64_t first = 0, n = 0;
-    HRF_TRY(hrf_sample_list_pixels(c->list, c->order[position], r->read, err));
-    if (c->augmentation != NULL) {
+    HRF_TRY(hrf_sample_list_pixels(c->list, c->order[position], read, err));
+    if (is_changed(c))
         hrf_augment(c->augmentation, hrf_draw(c->seed, HRF_DRAW_PICTURE, c->epoch, position), side,
-                    r->read, r->changed);
-        rgb = r->changed;
-    }
+                    read, changed);
+    if (r->resizer == NULL)
+        return HRF_OK;
+    const unsigned char *rgb = is_changed(c) ? changed : read;
     r->image = image;
-    if (r->resizer == NULL) {
-        put_rows(r, 0, side, rgb, stride);
-    } else {
-        hrf_image_resizer_needs(r->resizer, 0, c->form->side, &first, &n);
-        hrf_image_resizer_begin(r->resizer, 0, c->form->side, put_rows, r);
-        for (int64_t row = first; row < first + n; row++)
-            hrf_image_resizer_put(r->resizer, rgb + row * stride);
-    }
-    hrf_pixel_writer_end(&r->feed->writer);
+    hrf_image_resizer_needs(r->resizer, 0, c->form->side, &first, &n);
+    hrf_image_resizer_begin(r->resizer, 0, c->form->side, put_rows, r);
+    for (int64_t row = first; row < first + n; row++)
+        hrf_image_resizer_put(r->resizer, rgb + row * stride);
     return HRF_OK;
 }
 
@@ -83,11 +116,10 @@ static int64_t images_of(const struct hrf_sample_feed *feed, int64_t batch)
     return left < c->batch ? left : c->batch;
 }
 
-static float *image_of(const struct hrf_sample_feed *feed, int64_t index)
+static unsigned char *image_of(const struct hrf_sample_feed *feed, int64_t index)
 {
     const int64_t batch = feed->config.batch;
-    return feed->ring +
-           (index / batch % BATCHES_AHEAD * batch + index % batch) * feed->image_floats;
+    return feed->ring + (index / batch % BATCHES_AHEAD * batch + index % batch) * feed->image_bytes;
 }
 
 /* Called with the lock. False: there is no more to do. */
@@ -124,33 +156,50 @@ static void *read_images(void *argument)
             pthread_cond_signal(&feed->is_done);
     }
     pthread_mutex_unlock(&feed->lock);
-    hrf_image_resizer_destroy(r->resizer);
-    hrf_free(r->read);
-    hrf_free(r->changed);
-    hrf_free(r);
+    reader_destroy(r);
     return NULL;
 }
 
 static enum hrf_status start_thread(struct hrf_sample_feed *feed, struct hrf_error *err)
 {
     const struct hrf_sample_feed_config *c = &feed->config;
-    const size_t n_bytes = (size_t)(c->list->side * c->list->side * 3);
+    const size_t n_bytes = (size_t)picture_bytes(c);
     struct reader *r = hrf_calloc(1, sizeof *r);
+    bool is_short = false;
     r->feed = feed;
-    r->read = hrf_alloc(n_bytes);
-    r->changed = hrf_alloc(n_bytes);
-    if (c->form->preparation.size > 0)
+    if (has_read(c))
+        is_short = (r->read = hrf_try_alloc(n_bytes)) == NULL;
+    if (has_changed(c) && !is_short)
+        is_short = (r->changed = hrf_try_alloc(n_bytes)) == NULL;
+    if (is_short) {
+        reader_destroy(r);
+        return hrf_error_set(err, HRF_E_NOMEM, "no memory for a picture of %lld px",
+                             (long long)c->list->side);
+    }
+    if (is_resized(c))
         hrf_image_resizer_create(c->list->side, &c->form->preparation, &r->resizer);
     const int failure = pthread_create(&feed->threads[feed->n_threads], NULL, read_images, r);
     if (failure == 0) {
         feed->n_threads++;
         return HRF_OK;
     }
-    hrf_image_resizer_destroy(r->resizer);
-    hrf_free(r->read);
-    hrf_free(r->changed);
-    hrf_free(r);
+    reader_destroy(r);
     return hrf_error_set_errno(err, failure, "cannot start a thread that reads pictures");
+}
+
+/* No more than there are images that may be filled at a time. */
+static int count_threads(const struct hrf_sample_feed_config *c)
+{
+    const int64_t most = BATCHES_AHEAD * c->batch < MOST_THREADS ? BATCHES_AHEAD * c->batch
+                                                                 : MOST_THREADS;
+    return c->n_threads < 1 ? 1 : c->n_threads < most ? c->n_threads : (int)most;
+}
+
+int64_t hrf_sample_feed_memory(const struct hrf_sample_feed_config *c)
+{
+    const int64_t n_own = has_read(c) + has_changed(c);
+    return BATCHES_AHEAD * c->batch * c->form->side * c->form->side * 3 +
+           count_threads(c) * n_own * picture_bytes(c);
 }
 
 enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *config,
@@ -164,13 +213,12 @@ enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *conf
     pthread_cond_init(&feed->is_done, NULL);
     pthread_cond_init(&feed->has_room, NULL);
     hrf_pixel_writer_init(&feed->writer, &floats, config->form->mean, config->form->std);
-    feed->image_floats = config->form->side * config->form->side * 3;
+    feed->image_bytes = config->form->side * config->form->side * 3;
     feed->ring = hrf_try_alloc_array((size_t)(BATCHES_AHEAD * config->batch),
-                                     (size_t)feed->image_floats * sizeof(float));
+                                     (size_t)feed->image_bytes);
     HRF_CHECK_MEMORY(feed->ring != NULL, err, "no memory for %d batches of %lld images of %lld px",
                      (int)BATCHES_AHEAD, (long long)config->batch, (long long)config->form->side);
-    const int n = config->n_threads < 1 ? 1 : config->n_threads;
-    while (feed->n_threads < n && feed->n_threads < MOST_THREADS)
+    while (feed->n_threads < count_threads(config))
         HRF_TRY(start_thread(feed, err));
     HRF_MOVE(*out, feed);
     return HRF_OK;
@@ -193,8 +241,7 @@ void hrf_sample_feed_destroy(struct hrf_sample_feed *feed)
     hrf_free(feed);
 }
 
-enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
-                                     struct hrf_error *err)
+enum hrf_status hrf_sample_feed_hold(struct hrf_sample_feed *feed, struct hrf_error *err)
 {
     const int64_t batch = feed->taken, n = images_of(feed, batch);
     const int64_t next = feed->config.first + batch * feed->config.batch + n;
@@ -205,17 +252,43 @@ enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images
     const bool has_failed = feed->failed < next;
     pthread_mutex_unlock(&feed->lock);
     feed->waited += hrf_clock_seconds() - begin;
-    if (has_failed)
-        return hrf_error_pass(err, &feed->failure);
-    memcpy(images, image_of(feed, batch * feed->config.batch),
-           (size_t)(n * feed->image_floats) * sizeof *images);
-    memset(images + n * feed->image_floats, 0,
-           (size_t)((feed->config.batch - n) * feed->image_floats) * sizeof *images);
+    return has_failed ? hrf_error_pass(err, &feed->failure) : HRF_OK;
+}
+
+void hrf_sample_feed_put(const struct hrf_sample_feed *feed, int64_t image,
+                         const struct hrf_box *box, float *out)
+{
+    const struct hrf_sample_feed_config *c = &feed->config;
+    const int64_t stride = c->form->side * 3, n_rows = box->hi[0] - box->lo[0];
+    const int64_t n = (box->hi[1] - box->lo[1]) * 3;
+    if (image >= images_of(feed, feed->taken)) {
+        memset(out, 0, (size_t)(n_rows * n) * sizeof *out);
+        return;
+    }
+    const unsigned char *rgb = image_of(feed, feed->taken * c->batch + image);
+    hrf_pixel_writer_put(&feed->writer, rgb + box->lo[0] * stride + box->lo[1] * 3, stride, n_rows,
+                         n, out);
+    hrf_pixel_writer_end(&feed->writer);
+}
+
+void hrf_sample_feed_give_back(struct hrf_sample_feed *feed)
+{
     pthread_mutex_lock(&feed->lock);
-    feed->n_done[batch % BATCHES_AHEAD] = 0;
+    feed->n_done[feed->taken % BATCHES_AHEAD] = 0;
     feed->taken++;
     pthread_cond_broadcast(&feed->has_room);
     pthread_mutex_unlock(&feed->lock);
+}
+
+enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
+                                     struct hrf_error *err)
+{
+    const int64_t side = feed->config.form->side;
+    const struct hrf_box all = { { 0, 0 }, { side, side } };
+    HRF_TRY(hrf_sample_feed_hold(feed, err));
+    for (int64_t i = 0; i < feed->config.batch; i++)
+        hrf_sample_feed_put(feed, i, &all, images + i * feed->image_bytes);
+    hrf_sample_feed_give_back(feed);
     return HRF_OK;
 }
 

@@ -6,6 +6,7 @@
 #ifndef HRF_TRAINING_SAMPLES_SAMPLE_FEED_H
 #define HRF_TRAINING_SAMPLES_SAMPLE_FEED_H
 
+#include "engine/ir/attributes.h"
 #include "training/samples/sample_list.h"
 
 /* How pictures become the network's images. */
@@ -36,7 +37,16 @@ HRF_DEFINE_AUTO(hrf_sample_feed)
 /* The next batch into images[batch][side][side][3]; what the last one lacks is 0. */
 HRF_CHECKED enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
                                                  struct hrf_error *err);
-/* Seconds that hrf_sample_feed_next() has waited for pictures. */
+/* The same in steps, for a network that takes images in parts: wait for the next batch, take boxes
+ * of its images as often as is wanted, [rows][columns][3], and give it back. */
+HRF_CHECKED enum hrf_status hrf_sample_feed_hold(struct hrf_sample_feed *feed,
+                                                 struct hrf_error *err);
+void hrf_sample_feed_put(const struct hrf_sample_feed *feed, int64_t image,
+                         const struct hrf_box *box, float *out);
+void hrf_sample_feed_give_back(struct hrf_sample_feed *feed);
+/* Bytes that a feed of this configuration holds. */
+int64_t hrf_sample_feed_memory(const struct hrf_sample_feed_config *config);
+/* Seconds that the caller has waited for pictures. */
 double hrf_sample_feed_waited(const struct hrf_sample_feed *feed);
 
 #endif

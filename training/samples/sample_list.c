@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "tiler/slide/picture.h"
+#include "tiler/slide/slide.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,18 +14,40 @@
 #include <string.h>
 #include <unistd.h>
 
+static void sample_release(struct hrf_sample *sample)
+{
+    hrf_free(sample->path);
+    hrf_free(sample->patient);
+    hrf_free(sample->name);
+}
+
 void hrf_sample_list_destroy(struct hrf_sample_list *list)
 {
     if (list == NULL)
         return;
-    for (size_t i = 0; i < list->set.n_items; i++) {
-        hrf_free(list->items[i].path);
-        hrf_free(list->items[i].patient);
-        hrf_free(list->items[i].name);
-    }
+    for (size_t i = 0; i < list->set.n_items; i++)
+        sample_release(&list->items[i]);
     hrf_free(list->items);
     hrf_training_set_release(&list->set);
     hrf_free(list);
+}
+
+void hrf_sample_list_keep(struct hrf_sample_list *list, const bool *is_kept)
+{
+    struct hrf_training_set *set = &list->set;
+    size_t n = 0;
+    for (size_t i = 0; i < set->n_items; i++) {
+        if (!is_kept[i]) {
+            sample_release(&list->items[i]);
+            continue;
+        }
+        list->items[n] = list->items[i];
+        set->items[n] = set->items[i];
+        for (size_t k = 0; k < set->n_classes && set->truths != NULL; k++)
+            set->truths[n * set->n_classes + k] = set->truths[i * set->n_classes + k];
+        n++;
+    }
+    set->n_items = n;
 }
 
 /* ---- one picture ---- */
@@ -72,7 +95,15 @@ struct search {
     size_t sets_capacity, items_capacity, truths_capacity;
     struct hrf_findings *findings;
     size_t n_wrong;
+    struct hrf_left_outs *left_out;
+    struct hrf_text_list files; /* of the folder, if slides are images */
 };
+
+/* What the mistakes are in, for messages. */
+static const char *source_of(const struct hrf_train_recipe *recipe)
+{
+    return recipe->csv != NULL ? recipe->csv : recipe->folders;
+}
 
 static void wrong(struct search *s, const char *where, int line, const char *format, ...)
     HRF_PRINTF(4, 5);
@@ -120,6 +151,12 @@ static bool is_picture(const char *name)
 {
     HRF_AUTO_FREE char *ending = hrf_path_extension(name);
     return strcmp(ending, "png") == 0 || strcmp(ending, "jpg") == 0 || strcmp(ending, "jpeg") == 0;
+}
+
+bool hrf_sample_is_slide(const char *name)
+{
+    HRF_AUTO_FREE char *ending = hrf_path_extension(name);
+    return hrf_slide_is_named(name) || is_picture(name) || strcmp(ending, "dcm") == 0;
 }
 
 /* ---- folders ---- */
@@ -196,6 +233,73 @@ struct columns {
     int *of_classes;                /* without `label`: one for each class; heap, else NULL */
 };
 
+static const char *name_column(const struct hrf_train_recipe *recipe)
+{
+    return recipe->tiler_mode == HRF_TILER_SLIDE ? "slide" : "path";
+}
+
+/* The slide's file: it has the name itself, or an ending more. HRF_E_USER: it is not there, or more
+ * than one is. */
+static enum hrf_status find_slide(const struct search *s, const char *name, char **out,
+                                  struct hrf_error *err)
+{
+    const char *folder = s->recipe->slides, *found = NULL;
+    for (size_t i = 0; i < s->files.n_items; i++) {
+        const char *file = s->files.items[i];
+        HRF_AUTO_FREE char *stem = hrf_path_stem(file);
+        if (strcmp(file, name) == 0) {
+            found = file;
+            break;
+        }
+        if (strcmp(stem, name) != 0 || !hrf_sample_is_slide(file))
+            continue;
+        if (found != NULL)
+            return hrf_error_set(err, HRF_E_USER,
+                                 "'%s' may be '%s' or '%s' of '%s': write the ending, too", name,
+                                 found, file, folder);
+        found = file;
+    }
+    if (found == NULL)
+        return hrf_error_set(err, HRF_E_USER, "there is no such slide in '%s'", folder);
+    *out = hrf_path_join(folder, found);
+    return HRF_OK;
+}
+
+/* Of several labels, none at all is a label, too. */
+static bool has_label(const struct search *s, const struct hrf_csv_row *row,
+                      const struct columns *c)
+{
+    if (c->of_classes == NULL)
+        return s->recipe->output == HRF_LABEL_SEVERAL || hrf_csv_cell(row, c->label)[0] != '\0';
+    for (size_t k = 0; k < s->recipe->classes.n_items; k++)
+        if (hrf_csv_cell(row, c->of_classes[k])[0] != '\0')
+            return true;
+    return false;
+}
+
+/* False: the row is left out, or wrong. */
+static bool find_file(struct search *s, const struct hrf_csv_row *row, const struct columns *c,
+                      char **out)
+{
+    const char *name = hrf_csv_cell(row, c->path);
+    const struct hrf_train_recipe *recipe = s->recipe;
+    struct hrf_error why = { .status = HRF_OK };
+    if (recipe->tiler_mode != HRF_TILER_SLIDE) {
+        HRF_AUTO_FREE char *folder = hrf_path_directory(recipe->csv);
+        *out = hrf_path_join(folder, name);
+        return true;
+    }
+    if (!has_label(s, row, c))
+        hrf_left_outs_add(s->left_out, name, "it has no label");
+    else if (strchr(name, '/') != NULL)
+        wrong(s, recipe->csv, row->line, "'%s' is no name of a slide", name);
+    else if (find_slide(s, name, out, &why) == HRF_OK)
+        return true;
+    else
+        hrf_left_outs_add(s->left_out, name, why.text);
+    return false;
+}
+
 /* The truth in a row as a number for each class; false: it is wrong, and that is told. */
 static bool read_truth(struct search *s, const struct hrf_csv_row *row, const struct columns *c,
                        float *truth)
@@ -237,22 +341,23 @@ static void take_row(struct search *s, const struct hrf_csv_row *row, const stru
     const bool is_class = recipe->output == HRF_LABEL_CLASS;
     HRF_AUTO_FREE float *truth = hrf_alloc_array(recipe->classes.n_items + 1, sizeof *truth);
     enum hrf_training_part part = HRF_PART_TRAINING;
+    HRF_AUTO_FREE char *file = NULL;
     if (path[0] == '\0') {
-        wrong(s, recipe->csv, row->line, "there is no path");
+        wrong(s, recipe->csv, row->line, "there is no %s", name_column(recipe));
         return;
     }
-    if (!read_truth(s, row, c, truth))
+    if (!find_file(s, row, c, &file) || !read_truth(s, row, c, truth))
         return;
     if (recipe->split == HRF_TRAIN_BY_COLUMN &&
         !hrf_training_part_find(hrf_csv_cell(row, c->part), &part))
         wrong(s, recipe->csv, row->line, "part '%s' is none of training, validation and testing",
               hrf_csv_cell(row, c->part));
-    HRF_AUTO_FREE char *folder = hrf_path_directory(recipe->csv);
     char *named = patient[0] != '\0' ? hrf_strdup(patient) : patient_of(s, path);
     const int64_t label = is_class
                               ? hrf_label_find_class(&recipe->classes, hrf_csv_cell(row, c->label))
                               : 0;
-    add_sample(s, path, hrf_path_join(folder, path), named, label, part, row->line);
+    add_sample(s, path, file, named, label, part, row->line);
+    file = NULL;
     if (!is_class)
         keep_truth(s, truth);
 }
@@ -293,16 +398,20 @@ static void find_in_table(struct search *s)
     const struct hrf_csv_row none = { .n_fields = 0 };
     const struct hrf_csv_row *titles = csv->n_rows > 0 ? &csv->rows[0] : &none;
     const bool is_numbers = s->recipe->output == HRF_LABEL_NUMBERS;
-    struct columns c = { hrf_csv_column(titles, "path"),
+    const char *name = name_column(s->recipe);
+    struct columns c = { hrf_csv_column(titles, name),
                          hrf_csv_column(titles, is_numbers ? "value" : "label"),
                          hrf_csv_column(titles, "patient"), hrf_csv_column(titles, "part"), NULL };
     HRF_AUTO_FREE int *of_classes = NULL;
     if (c.path < 0)
-        wrong(s, csv_path, 1, "there is no column 'path'");
+        wrong(s, csv_path, 1, "there is no column '%s'", name);
     const bool has_labels = find_class_columns(s, titles, &c);
     of_classes = c.of_classes;
     if (c.part < 0 && s->recipe->split == HRF_TRAIN_BY_COLUMN)
         wrong(s, csv_path, 1, "there is no column 'part', by which split.by divides");
+    if (s->recipe->tiler_mode == HRF_TILER_SLIDE &&
+        hrf_path_list_directory(s->recipe->slides, &s->files, &why) != HRF_OK)
+        wrong(s, s->recipe->slides, 0, "%s", why.text);
     for (size_t i = 1; i < csv->n_rows && c.path >= 0 && has_labels; i++)
         take_row(s, &csv->rows[i], &c);
 }
@@ -324,12 +433,13 @@ static void look_at_files(struct search *s)
         struct hrf_error why = { .status = HRF_OK };
         struct hrf_sample *sample = &list->items[i];
         if (read_picture(sample->path, &looks[i].header, NULL, &why) != HRF_OK ||
-            hrf_hash_file(sample->path, sample->sha256, &why) != HRF_OK)
+            (sample->sha256[0] == '\0' &&
+             hrf_hash_file(sample->path, sample->sha256, &why) != HRF_OK))
             looks[i].why = hrf_strdup(why.text);
     }
     for (size_t i = 0; i < n; i++) {
         const struct hrf_picture_header *h = &looks[i].header;
-        const char *where = s->recipe->csv != NULL ? s->recipe->csv : s->recipe->folders;
+        const char *where = source_of(s->recipe);
         const int line = list->set.items[i].line;
         if (looks[i].why != NULL)
             wrong(s, where, line, "%s", looks[i].why);
@@ -369,7 +479,6 @@ static void check_unique(struct search *s)
 static void check_classes(struct search *s)
 {
     const struct hrf_train_recipe *recipe = s->recipe;
-    const char *where = recipe->csv != NULL ? recipe->csv : recipe->folders;
     const size_t n = recipe->classes.n_items;
     HRF_AUTO_FREE int64_t *counts = hrf_calloc(n + 1, sizeof *counts);
     HRF_AUTO_FREE float *truth = hrf_alloc_array(n + 1, sizeof *truth);
@@ -380,7 +489,8 @@ static void check_classes(struct search *s)
     }
     for (size_t k = 0; k < n && recipe->output != HRF_LABEL_NUMBERS; k++)
         if (counts[k] == 0)
-            wrong(s, where, 0, "class '%s' has no pictures", recipe->classes.items[k]);
+            wrong(s, source_of(recipe), 0, "class '%s' has no %s", recipe->classes.items[k],
+                  s->list->set.nouns);
 }
 
 static void tell_conflict(void *context, const struct hrf_training_item *here,
@@ -399,19 +509,32 @@ static void check_split(struct search *s)
 {
     struct hrf_training_set *set = &s->list->set;
     struct hrf_error why = { .status = HRF_OK };
+    check_classes(s);
+    if (s->recipe->output == HRF_LABEL_SEVERAL)
+        hrf_training_set_group(set);
     if (!set->is_by_folds)
         hrf_training_set_find_conflicts(set, tell_conflict, s);
     else if (hrf_training_set_deal_folds(set, &why) != HRF_OK)
         wrong(s, set->labels, 0, "%s", why.text);
 }
 
-enum hrf_status hrf_sample_list_read(const struct hrf_train_recipe *recipe,
-                                     struct hrf_sample_list **out, struct hrf_findings *findings,
-                                     struct hrf_error *err)
+static enum hrf_status tell_wrong(const struct search *s, struct hrf_error *err)
 {
+    return s->n_wrong == 0
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER, "'%s' has %zu error%s", source_of(s->recipe),
+                               s->n_wrong, s->n_wrong == 1 ? "" : "s");
+}
+
+enum hrf_status hrf_sample_list_find(const struct hrf_train_recipe *recipe,
+                                     struct hrf_sample_list **out, struct hrf_left_outs *left_out,
+                                     struct hrf_findings *findings, struct hrf_error *err)
+{
+    const bool is_of_slides = recipe->tiler_mode == HRF_TILER_SLIDE;
     HRF_AUTO(hrf_sample_list) list = hrf_calloc(1, sizeof *list);
-    const char *where = recipe->csv != NULL ? recipe->csv : recipe->folders;
-    struct search s = { .recipe = recipe, .list = list, .findings = findings };
+    struct search s = {
+        .recipe = recipe, .list = list, .findings = findings, .left_out = left_out
+    };
     list->set = (struct hrf_training_set){ .is_by_folds = recipe->split == HRF_TRAIN_BY_FOLDS,
                                            .kind = recipe->output,
                                            .n_classes = recipe->classes.n_items,
@@ -421,21 +544,31 @@ enum hrf_status hrf_sample_list_read(const struct hrf_train_recipe *recipe,
                                            .validation = recipe->method == HRF_METHOD_FINE_TUNING
                                                              ? recipe->validation
                                                              : 0,
-                                           .nouns = "pictures",
-                                           .labels = where };
+                                           .nouns = is_of_slides ? "slides" : "pictures",
+                                           .labels = source_of(recipe) };
     if (recipe->csv != NULL)
         find_in_table(&s);
     else
         find_in_folders(&s);
-    look_at_files(&s);
+    hrf_text_list_release(&s.files);
     check_unique(&s);
-    check_classes(&s);
-    if (recipe->output == HRF_LABEL_SEVERAL)
-        hrf_training_set_group(&list->set);
-    check_split(&s);
-    if (s.n_wrong > 0)
-        return hrf_error_set(err, HRF_E_USER, "'%s' has %zu error%s", where, s.n_wrong,
-                             s.n_wrong == 1 ? "" : "s");
+    if (is_of_slides) { /* before they are read, which takes long */
+        check_split(&s);
+        HRF_TRY(tell_wrong(&s, err));
+    }
+    list->n_wrong = s.n_wrong;
     HRF_MOVE(*out, list);
     return HRF_OK;
+}
+
+enum hrf_status hrf_sample_list_check(struct hrf_sample_list *list,
+                                      const struct hrf_train_recipe *recipe,
+                                      struct hrf_findings *findings, struct hrf_error *err)
+{
+    struct search s = {
+        .recipe = recipe, .list = list, .findings = findings, .n_wrong = list->n_wrong
+    };
+    look_at_files(&s);
+    check_split(&s);
+    return tell_wrong(&s, err);
 }

@@ -60,6 +60,35 @@ static void all_mistakes_are_told_at_once(void **state)
             fail_msg("not told: %s\nbut: %s", words[i], findings.text.text);
 }
 
+static void slides_are_images_with_a_table_of_labels(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "data: {slides: s}\n",
+        "data: {csv: t}\n",
+        "data: {slides: s, csv: t, folders: f}\n",
+        "data: {slides: s, csv: t, annotations: a}\n",
+    };
+    static const char rest[] = "version: 1\nmodel: {file: m.onnx}\nclasses: [a, b]\nout: o\n"
+                               "tiler: {mode: slide, slide: {mpp: 2}}\n"
+                               "split: {by: column}\ntrain: {memory: 3MiB}\n";
+    HRF_AUTO(hrf_train_recipe) r = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) none = HRF_FINDINGS_INIT;
+    HRF_AUTO_FREE char *good = hrf_format("%sdata: {slides: s, csv: t}\n", rest);
+    assert_int_equal(parse(good, &r, &none), HRF_OK);
+    assert_int_equal(r->tiler_mode, HRF_TILER_SLIDE);
+    assert_int_equal(r->image_size, 8192); /* as a run's */
+    assert_float_equal(r->image_mpp, 2, 0);
+    assert_int_equal(r->memory, 3 << 20);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        HRF_AUTO(hrf_train_recipe) other = NULL;
+        HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+        HRF_AUTO_FREE char *text = hrf_format("%s%s", rest, wrong[i]);
+        assert_int_equal(parse(text, &other, &findings), HRF_E_USER);
+        assert_non_null(strstr(findings.text.text, "exactly 'data.slides' and 'data.csv'"));
+    }
+}
+
 /* The small file with more settings of `data`, and of others, described. */
 static char *described(const char *of_data, const char *more, unsigned phase)
 {
@@ -110,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_file_has_the_defaults),
         cmocka_unit_test(all_mistakes_are_told_at_once),
+        cmocka_unit_test(slides_are_images_with_a_table_of_labels),
         cmocka_unit_test(what_changes_a_result_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,6 +183,33 @@ static void a_picture_is_of_its_seed_epoch_and_place_alone(void **state)
     }
 }
 
+/* ---- samples that are left out ---- */
+
+static void what_is_left_out_takes_its_truth_with_it(void **state)
+{
+    (void)state;
+    HRF_AUTO(hrf_sample_list) list = hrf_calloc(1, sizeof *list);
+    const bool is_kept[] = { false, true, true, false };
+    list->items = hrf_calloc(4, sizeof *list->items);
+    list->set = (struct hrf_training_set){ .items = hrf_calloc(4, sizeof *list->set.items),
+                                           .truths = hrf_calloc(8, sizeof *list->set.truths),
+                                           .n_items = 4,
+                                           .n_classes = 2 };
+    for (int i = 0; i < 4; i++) {
+        list->items[i].name = hrf_format("slide %d", i);
+        list->set.items[i].line = 10 + i;
+        list->set.truths[2 * i + 1] = (float)i;
+    }
+    hrf_sample_list_keep(list, is_kept);
+    assert_int_equal(list->set.n_items, 2);
+    for (int i = 0; i < 2; i++) {
+        HRF_AUTO_FREE char *name = hrf_format("slide %d", i + 1);
+        assert_string_equal(list->items[i].name, name);
+        assert_int_equal(list->set.items[i].line, 11 + i);
+        assert_float_equal(list->set.truths[2 * i + 1], i + 1, 0);
+    }
+}
+
 /* ---- reading ahead ---- */
 
 enum { PICTURES = 7 };
@@ -199,6 +226,46 @@ static void make_list(struct hrf_sample_list *list, struct hrf_sample items[PICT
         assert_int_equal(hrf_file_write_atomic(items[i].path, png, n, NULL), HRF_OK);
         hrf_free(png);
     }
+}
+
+static void boxes_of_images_are_parts_of_them(void **state)
+{
+    (void)state;
+    static const int64_t order[] = { 2, 4, 1 };
+    const struct hrf_augmentation colour = { .flips = true, .colour = 0.5 };
+    const struct hrf_sample_form form = { .mean = { 0.5, 0.4, 0.3 },
+                                          .std = { 0.1, 0.2, 0.3 },
+                                          .side = SIDE };
+    const struct hrf_box box = { { 2, 3 }, { 7, 5 } };
+    struct hrf_sample items[PICTURES];
+    struct hrf_sample_list list;
+    float images[2 * BYTES], part[5 * 2 * 3];
+    HRF_AUTO(hrf_sample_feed) whole = NULL;
+    HRF_AUTO(hrf_sample_feed) parts = NULL;
+    make_list(&list, items);
+    const struct hrf_sample_feed_config c = {
+        .list = &list, .form = &form, .order = order, .n = 3, .batch = 2, .augmentation = &colour
+    };
+    assert_true(hrf_sample_feed_memory(&c) >= 2 * BYTES);
+    assert_int_equal(hrf_sample_feed_create(&c, &whole, NULL), HRF_OK);
+    assert_int_equal(hrf_sample_feed_create(&c, &parts, NULL), HRF_OK);
+    for (int batch = 0; batch < 2; batch++) {
+        assert_int_equal(hrf_sample_feed_next(whole, images, NULL), HRF_OK);
+        assert_int_equal(hrf_sample_feed_hold(parts, NULL), HRF_OK);
+        for (int i = 0; i < 2; i++) {
+            hrf_sample_feed_put(parts, i, &box, part);
+            for (int y = 0; y < 5; y++)
+                for (int k = 0; k < 2 * 3; k++)
+                    assert_float_equal(part[y * 2 * 3 + k],
+                                       images[i * BYTES + ((y + 2) * SIDE + 3) * 3 + k], 0);
+        }
+        hrf_sample_feed_give_back(parts);
+    }
+    hrf_sample_feed_destroy(whole); /* before the paths that they read */
+    hrf_sample_feed_destroy(parts);
+    whole = parts = NULL;
+    for (int i = 0; i < PICTURES; i++)
+        hrf_free(items[i].path);
 }
 
 static void batches_come_in_order_from_any_place_on_any_number_of_threads(void **state)
@@ -250,6 +317,8 @@ int main(void)
         cmocka_unit_test(flips_and_turns_give_the_eight_symmetries),
         cmocka_unit_test(a_shift_is_mirrored_at_the_border),
         cmocka_unit_test(a_picture_is_of_its_seed_epoch_and_place_alone),
+        cmocka_unit_test(what_is_left_out_takes_its_truth_with_it),
+        cmocka_unit_test(boxes_of_images_are_parts_of_them),
         cmocka_unit_test(batches_come_in_order_from_any_place_on_any_number_of_threads),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
