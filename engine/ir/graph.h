@@ -197,6 +197,10 @@ enum hrf_op {
     HRF_OP_MAX_POOL_GRADIENT,    /* x, dy: each dy goes to the first greatest x of its window */
     /* dy, indices of a GATHER: for each index of the `length` of `axis`, the sum of its dy. */
     HRF_OP_GATHER_GRADIENT,
+    /* Q, K, V, dy of an ATTENTION without a mask, all with equally many columns: the gradients to
+     * the rows of Q, the keys and the rows of V, one after the other along the axis before the
+     * last. The weights are computed again, a few queries at a time. */
+    HRF_OP_ATTENTION_GRADIENT,
     HRF_N_OPS
 };
 const char *hrf_op_name(enum hrf_op op);

@@ -403,6 +403,7 @@ static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_CONV_WEIGHT_GRADIENT] = hrf_infer_conv_weight_gradient,
     [HRF_OP_MAX_POOL_GRADIENT] = hrf_infer_pool_gradient,
     [HRF_OP_GATHER_GRADIENT] = hrf_infer_gather_gradient,
+    [HRF_OP_ATTENTION_GRADIENT] = hrf_infer_attention_gradient,
 };
 
 static hrf_infer_rule *rule_of(enum hrf_op op)

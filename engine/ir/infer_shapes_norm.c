@@ -165,6 +165,29 @@ enum hrf_status hrf_infer_attention(struct hrf_inference *in)
     return HRF_OK;
 }
 
+enum hrf_status hrf_infer_attention_gradient(struct hrf_inference *in)
+{
+    const struct hrf_attributes *a = &in->node->attributes;
+    const struct hrf_shape *q = &hrf_infer_input(in, HRF_ATTENTION_Q)->shape;
+    const struct hrf_shape *v = &hrf_infer_input(in, HRF_ATTENTION_V)->shape;
+    const int32_t last = q->rank - 1;
+    struct hrf_shape k = hrf_infer_input(in, HRF_ATTENTION_K)->shape;
+    if (last < 1 || k.rank != q->rank)
+        return hrf_infer_fail(in, "q and k do not fit together");
+    if (a->attention.transpose_k) {
+        const int64_t keys = k.dims[last];
+        k.dims[last] = k.dims[last - 1];
+        k.dims[last - 1] = keys;
+    }
+    in->shape = *q;
+    in->shape.dims[last - 1] = k.dims[last - 1];
+    if (!hrf_shape_equal(&k, &in->shape) || !hrf_shape_equal(v, &in->shape) ||
+        !hrf_shape_equal(&hrf_infer_input(in, 3)->shape, q))
+        return hrf_infer_fail(in, "q, k, v and the gradient do not fit together");
+    in->shape.dims[last - 1] = q->dims[last - 1] + 2 * k.dims[last - 1];
+    return HRF_OK;
+}
+
 enum hrf_status hrf_infer_swiglu(struct hrf_inference *in)
 {
     in->shape = hrf_infer_input(in, 0)->shape;

@@ -21,7 +21,8 @@ struct hrf_inference {
 typedef enum hrf_status hrf_infer_rule(struct hrf_inference *in);
 
 hrf_infer_rule hrf_infer_conv, hrf_infer_conv_transpose, hrf_infer_pool;
-hrf_infer_rule hrf_infer_conv_weight_gradient, hrf_infer_pool_gradient, hrf_infer_gather_gradient;
+hrf_infer_rule hrf_infer_conv_weight_gradient, hrf_infer_pool_gradient, hrf_infer_gather_gradient,
+    hrf_infer_attention_gradient;
 hrf_infer_rule hrf_infer_concat, hrf_infer_flatten, hrf_infer_reshape, hrf_infer_transpose,
     hrf_infer_squeeze, hrf_infer_unsqueeze, hrf_infer_pad, hrf_infer_gather, hrf_infer_slice,
     hrf_infer_reduction, hrf_infer_resize, hrf_infer_depth_to_space, hrf_infer_space_to_depth;

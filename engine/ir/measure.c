@@ -53,6 +53,10 @@ double hrf_node_operations(const struct hrf_graph *graph, const struct hrf_node 
         return performer_operations(graph, node);
     if (hrf_op_is_attention(node->op) || node->op == HRF_OP_ATTENTION_PART)
         return attention_operations(graph, node);
+    if (node->op == HRF_OP_ATTENTION_GRADIENT) /* five products */
+        return 10 * positive_count(&graph->values[node->inputs[HRF_ATTENTION_Q]].shape) *
+               (double)graph->values[node->inputs[HRF_ATTENTION_V]]
+                   .shape.dims[graph->values[node->inputs[HRF_ATTENTION_V]].shape.rank - 2];
     if (node->op == HRF_OP_CONV_WEIGHT_GRADIENT)
         return 2 * positive_count(&graph->values[node->inputs[1]].shape) *
                positive_count(&graph->values[node->outputs[0]].shape) /

@@ -235,6 +235,11 @@ static const struct hrf_attribute gather_gradient[] = {
     { INT("axis", axis) },
     { INT(NULL, length) },
 };
+static const struct hrf_attribute attention_gradient[] = {
+    { FLAG(NULL, attention.causal) },
+    { FLOAT(NULL, attention.scale) },
+    { FLAG(NULL, attention.transpose_k) },
+};
 static const struct hrf_attribute pool_finish[] = { { INT(NULL, n_pixels) } };
 
 /* ---- operators ----------------------------------------------------------------------------- */
@@ -471,6 +476,9 @@ static const struct hrf_op_info table[] = {
         LIST(max_pool), .rank = 4, .precision = HRF_PRECISION_FLOAT, .is_made = true),
     ROW(GATHER_GRADIENT, "GatherGradient", OTHER, CHANNELS, WHOLE, 2, 2, 1, 0, 0,
         LIST(gather_gradient), .precision = HRF_PRECISION_FLOAT, INPUTS(DATA, INDEX),
+        .is_made = true),
+    ROW(ATTENTION_GRADIENT, "AttentionGradient", OTHER, WHOLE, WHOLE, 4, 4, 1, 0, 0,
+        LIST(attention_gradient), .precision = HRF_PRECISION_FLOAT, .sizes = HRF_SIZE_FIXED,
         .is_made = true),
 };
 _Static_assert(sizeof table / sizeof table[0] == HRF_N_OPS, "a row for every operator");

@@ -184,6 +184,17 @@ static bool find_attention(const struct hrf_match *m, const struct hrf_node *nod
            out->scale != 0 && isfinite((float)out->scale);
 }
 
+static void become_attention(struct hrf_node *node, const struct attention *found)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    a.attention.mask_repeats = found->window_mask >= 0;
+    a.attention.scale = (float)found->scale;
+    a.attention.transpose_k = found->is_transposed;
+    hrf_match_become(node, HRF_OP_ATTENTION,
+                     (const int32_t[]){ found->q, found->k, found->v, found->mask },
+                     found->mask >= 0 ? 4 : 3, &a);
+}
+
 /* ---- SwiGLU ---- */
 
 /* The half of the last axis of a value that a SLICE takes: 0 or 1; -1. */
@@ -235,12 +246,7 @@ static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, str
         if (found.window_mask >= 0)
             HRF_TRY(hrf_match_join_masks(m, node->name, found.window_mask, &found.scores,
                                          &found.mask, err));
-        a.attention.mask_repeats = found.window_mask >= 0;
-        a.attention.scale = (float)found.scale;
-        a.attention.transpose_k = found.is_transposed;
-        hrf_match_become(node, HRF_OP_ATTENTION,
-                         (const int32_t[]){ found.q, found.k, found.v, found.mask },
-                         found.mask >= 0 ? 4 : 3, &a);
+        become_attention(node, &found);
         break;
     case HRF_OP_MUL:
         x = find_swiglu(m, node);
@@ -256,6 +262,27 @@ static enum hrf_status fuse_node(struct hrf_match *m, struct hrf_node *node, str
         break;
     }
     return HRF_OK;
+}
+
+/* True if ATTENTION_GRADIENT computes its gradient. */
+static bool has_gradient(const struct hrf_match *m, const struct attention *found)
+{
+    const struct hrf_shape *q = &hrf_match_value(m, found->q)->shape;
+    const struct hrf_shape *v = &hrf_match_value(m, found->v)->shape;
+    return found->mask < 0 && found->window_mask < 0 && hrf_shape_last(q) == hrf_shape_last(v);
+}
+
+void hrf_pass_recover_attention(struct hrf_graph *graph)
+{
+    HRF_AUTO_RELEASE(hrf_match) match = { 0 };
+    hrf_match_init(graph, &match);
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        struct hrf_node *node = &graph->nodes[i];
+        struct attention found;
+        if (node->op == HRF_OP_MATMUL && find_attention(&match, node, &found) &&
+            has_gradient(&match, &found))
+            become_attention(node, &found);
+    }
 }
 
 enum hrf_status hrf_pass_fuse_transformer(struct hrf_graph *graph, struct hrf_error *err)

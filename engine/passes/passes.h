@@ -57,6 +57,8 @@ HRF_CHECKED enum hrf_status hrf_pass_fuse_functions(struct hrf_graph *graph, str
 /* The same, but nodes whose results are not read any more stay, as do those that shape inference
  * has computed: for graphs whose constants are trained. */
 void hrf_pass_recover_functions(struct hrf_graph *graph);
+/* Recovers ATTENTION whose gradient is one operator. It leaves nodes that nobody reads. */
+void hrf_pass_recover_attention(struct hrf_graph *graph);
 /* Recovers LAYER_NORM, ATTENTION and SWIGLU likewise. Not part of hrf_passes_run(): for back ends
  * with kernels for them (struct hrf_backend_ops). Runs after it and before lowering. */
 HRF_CHECKED enum hrf_status hrf_pass_fuse_transformer(struct hrf_graph *graph,

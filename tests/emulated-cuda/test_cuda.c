@@ -51,7 +51,8 @@ static bool has_no_kernel(enum hrf_op op)
                                            HRF_OP_FUNCTION_GRADIENT,
                                            HRF_OP_CONV_WEIGHT_GRADIENT,
                                            HRF_OP_MAX_POOL_GRADIENT,
-                                           HRF_OP_GATHER_GRADIENT };
+                                           HRF_OP_GATHER_GRADIENT,
+                                           HRF_OP_ATTENTION_GRADIENT };
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
         if (op == without[i])
             return true;

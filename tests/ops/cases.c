@@ -829,6 +829,25 @@ static int32_t make_attention(struct build *b)
     return build_node(b, HRF_OP_ATTENTION, inputs, 4, &a);
 }
 
+/* More queries than are computed at a time, too. */
+static int32_t make_attention_gradient(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const int64_t n = build_pick(b, 1, 3), heads = build_pick(b, 1, 3), d = build_pick(b, 1, 17);
+    const bool is_long = build_pick(b, 0, 3) == 0, has_heads = build_pick(b, 0, 2) > 0;
+    const int64_t t = build_pick(b, 1, is_long ? 120 : 20), s = build_pick(b, 1, 20);
+    a.attention.scale = build_pick(b, 0, 1) ? 0.25f : 0;
+    a.attention.causal = build_pick(b, 0, 3) == 0;
+    a.attention.transpose_k = build_pick(b, 0, 1);
+    const struct hrf_shape q = has_heads ? SHAPE(n, heads, t, d) : SHAPE(n, t, d);
+    const struct hrf_shape v = has_heads ? SHAPE(n, heads, s, d) : SHAPE(n, s, d);
+    const struct hrf_shape turned = has_heads ? SHAPE(n, heads, d, s) : SHAPE(n, d, s);
+    const int32_t inputs[] = { build_input(b, q),
+                               build_input(b, a.attention.transpose_k ? turned : v),
+                               build_input(b, v), build_input(b, q) };
+    return build_node(b, HRF_OP_ATTENTION_GRADIENT, inputs, 4, &a);
+}
+
 /* Heads in the channels of tokens: anywhere, also q, k and v of
  * one tensor. */
 static int32_t attend_to_tokens(struct build *b, int64_t most_tokens, int64_t most_channels,
@@ -1026,6 +1045,7 @@ const struct op_case op_cases[] = {
       true },
     { "max pool gradient", HRF_OP_MAX_POOL_GRADIENT, make_max_pool_gradient, 30, 1e-6, true },
     { "gather gradient", HRF_OP_GATHER_GRADIENT, make_gather_gradient, 30, 1e-6, true },
+    { "attention gradient", HRF_OP_ATTENTION_GRADIENT, make_attention_gradient, 40, 5e-6, true },
     { "gemm of rows", HRF_OP_GEMM, make_gemm_of_rows, 30, 5e-6, false },
     { "attention of tokens", HRF_OP_TOKEN_ATTENTION, make_attention_of_tokens, 40, 5e-6, false },
     { "attention, 16 bits", HRF_OP_TOKEN_ATTENTION, make_fixed_attention, 25, 2e-3, false },

@@ -88,7 +88,7 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_swiglu, hrf_cpu_where,
     hrf_cpu_select_max;
 hrf_cpu_function hrf_cpu_function_gradient, hrf_cpu_max_pool_gradient, hrf_cpu_gather_gradient,
-    hrf_cpu_depthwise_weight_gradient, hrf_cpu_own_weight_gradient;
+    hrf_cpu_depthwise_weight_gradient, hrf_cpu_own_weight_gradient, hrf_cpu_attention_gradient;
 const char *hrf_cpu_depthwise_weight_gradient_misfit(const struct hrf_graph *graph,
                                                      const struct hrf_node *node);
 const char *hrf_cpu_own_weight_gradient_misfit(const struct hrf_graph *graph,
@@ -109,7 +109,8 @@ HRF_CHECKED enum hrf_status hrf_cpu_prepare_performer(struct hrf_spec *spec, str
 typedef size_t hrf_cpu_workspace(const struct hrf_spec *spec);
 hrf_cpu_workspace hrf_cpu_gemm_workspace, hrf_cpu_matmul_workspace, hrf_cpu_performer_workspace,
     hrf_cpu_layer_norm_workspace, hrf_cpu_reduction_workspace,
-    hrf_cpu_depthwise_weight_gradient_workspace, hrf_cpu_own_weight_gradient_workspace;
+    hrf_cpu_depthwise_weight_gradient_workspace, hrf_cpu_own_weight_gradient_workspace,
+    hrf_cpu_attention_gradient_workspace;
 
 /* Turns BATCH_NORM's constants into a factor (input 1) and a shift (input 2). */
 HRF_CHECKED enum hrf_status hrf_cpu_prepare_batch_norm(struct hrf_spec *spec,

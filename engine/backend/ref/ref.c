@@ -53,6 +53,7 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
         [HRF_OP_CONV_WEIGHT_GRADIENT] = hrf_ref_conv_weight_gradient,
         [HRF_OP_MAX_POOL_GRADIENT] = hrf_ref_max_pool_gradient,
         [HRF_OP_GATHER_GRADIENT] = hrf_ref_gather_gradient,
+        [HRF_OP_ATTENTION_GRADIENT] = hrf_ref_attention_gradient,
     };
     if (hrf_op_is_unary(op))
         return hrf_ref_unary;

@@ -187,3 +187,83 @@ void hrf_ref_gather_gradient(const struct hrf_ref_node *node)
         hrf_ref_put(node, i, sum);
     }
 }
+
+/* ---- attention ---- */
+
+/* One head: the shapes, and its matrices. */
+struct head {
+    int64_t n_queries, n_keys, d;
+    const double *q, *k, *v, *dy;
+    int64_t key, channel; /* steps of k from one key, and from one channel, to the next */
+    double scale;
+};
+
+static double dot(const double *x, int64_t x_step, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        sum += x[c * x_step] * y[c];
+    return sum;
+}
+
+static double score(const struct head *h, int64_t query, int64_t key)
+{
+    return h->scale * dot(h->k + key * h->key, h->channel, h->q + query * h->d, h->d);
+}
+
+/* With the weights p = softmax of the scores, dp = dy v' and ds = p (dp - sum of p dp): adds
+ * scale ds k to the query's gradient, scale ds q to the keys' and p dy to the values'. */
+static void add_query(const struct head *h, int64_t query, int64_t n_seen, double *gradient)
+{
+    const double *q = h->q + query * h->d, *dy = h->dy + query * h->d;
+    double *dq = gradient + query * h->d, *dk = gradient + h->n_queries * h->d;
+    double *dv = dk + h->n_keys * h->d;
+    double most = -INFINITY, sum = 0, mean = 0;
+    for (int64_t s = 0; s < n_seen; s++)
+        most = fmax(most, score(h, query, s));
+    for (int64_t s = 0; s < n_seen; s++) {
+        const double e = exp(score(h, query, s) - most);
+        sum += e;
+        mean += e * dot(h->v + s * h->d, 1, dy, h->d);
+    }
+    mean /= sum;
+    for (int64_t s = 0; s < n_seen; s++) {
+        const double p = exp(score(h, query, s) - most) / sum;
+        const double ds = h->scale * p * (dot(h->v + s * h->d, 1, dy, h->d) - mean);
+        for (int64_t c = 0; c < h->d; c++) {
+            dq[c] += ds * h->k[s * h->key + c * h->channel];
+            dk[s * h->d + c] += ds * q[c];
+            dv[s * h->d + c] += p * dy[c];
+        }
+    }
+}
+
+void hrf_ref_attention_gradient(const struct hrf_ref_node *node)
+{
+    const struct hrf_shape *q = &node->inputs[HRF_ATTENTION_Q].shape;
+    const struct hrf_shape *v = &node->inputs[HRF_ATTENTION_V].shape;
+    const bool is_transposed = node->attributes.attention.transpose_k;
+    const double given = (double)node->attributes.attention.scale;
+    struct head h = { .n_queries = q->dims[q->rank - 2],
+                      .n_keys = v->dims[v->rank - 2],
+                      .d = q->dims[q->rank - 1] };
+    const int64_t n_heads = hrf_shape_count(q) / (h.n_queries * h.d);
+    const int64_t each = (h.n_queries + 2 * h.n_keys) * h.d;
+    h.key = is_transposed ? 1 : h.d;
+    h.channel = is_transposed ? h.n_keys : 1;
+    h.scale = given != 0 ? given : 1 / sqrt((double)h.d);
+    for (int64_t head = 0; head < n_heads; head++) {
+        double *gradient = node->scratch + head * each;
+        h.q = node->inputs[HRF_ATTENTION_Q].numbers + head * h.n_queries * h.d;
+        h.k = node->inputs[HRF_ATTENTION_K].numbers + head * h.n_keys * h.d;
+        h.v = node->inputs[HRF_ATTENTION_V].numbers + head * h.n_keys * h.d;
+        h.dy = node->inputs[3].numbers + head * h.n_queries * h.d;
+        memset(gradient, 0, (size_t)each * sizeof *gradient);
+        for (int64_t i = 0; i < h.n_queries; i++)
+            add_query(&h, i,
+                      node->attributes.attention.causal ? hrf_min(i + 1, h.n_keys) : h.n_keys,
+                      gradient);
+        for (int64_t i = 0; i < each; i++)
+            hrf_ref_put(node, head * each + i, gradient[i]);
+    }
+}

@@ -39,7 +39,7 @@ hrf_ref_function hrf_ref_move, hrf_ref_resize, hrf_ref_where, hrf_ref_select_max
 hrf_ref_function hrf_ref_layer_norm, hrf_ref_group_norm, hrf_ref_attention, hrf_ref_attention_part,
     hrf_ref_swiglu;
 hrf_ref_function hrf_ref_function_gradient, hrf_ref_conv_weight_gradient, hrf_ref_max_pool_gradient,
-    hrf_ref_gather_gradient;
+    hrf_ref_gather_gradient, hrf_ref_attention_gradient;
 hrf_ref_function hrf_ref_performer_max, hrf_ref_performer_state, hrf_ref_performer_apply;
 
 /* ---- tensors ---- */

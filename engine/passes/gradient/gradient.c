@@ -394,6 +394,7 @@ enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
                                   struct hrf_gradients *gradients, struct hrf_error *err)
 {
     hrf_pass_recover_functions(graph);
+    hrf_pass_recover_attention(graph);
     struct hrf_backward b = { .graph = graph, .err = err };
     const int32_t y = logits_of(graph, loss), producer = graph->values[y].producer;
     struct compared with;

@@ -183,6 +183,45 @@ static int32_t causal_mask(struct hrf_backward *b, int32_t scores)
     return hrf_backward_constant(b, HRF_F32, &shape, mask);
 }
 
+/* Gives q, k and v their parts of one ATTENTION_GRADIENT; false: it does not compute this. */
+static bool give_attention(struct hrf_backward *b)
+{
+    const int32_t q = b->node.inputs[HRF_ATTENTION_Q], k = b->node.inputs[HRF_ATTENTION_K];
+    const int32_t v = b->node.inputs[HRF_ATTENTION_V];
+    const struct hrf_attributes *from = &b->node.attributes;
+    const struct hrf_shape of_q = hrf_backward_shape(b, q), of_v = hrf_backward_shape(b, v);
+    struct hrf_shape shape = of_q, of_k = of_v;
+    const int32_t last = of_q.rank - 1;
+    shape.dims[last - 1] = of_v.rank == of_q.rank ? of_v.dims[last - 1] : 0;
+    if (hrf_node_has_input(&b->node, HRF_ATTENTION_MASK) || !hrf_shape_equal(&shape, &of_v))
+        return false;
+    if (from->attention.transpose_k) {
+        of_k.dims[last] = of_v.dims[last - 1];
+        of_k.dims[last - 1] = of_v.dims[last];
+    }
+    const struct hrf_shape given_k = hrf_backward_shape(b, k);
+    if (!hrf_shape_equal(&given_k, &of_k))
+        return false;
+    const int64_t n_queries = of_q.dims[last - 1], n_keys = of_v.dims[last - 1];
+    const int64_t ends[] = { 0, n_queries, n_queries + n_keys, n_queries + 2 * n_keys };
+    struct hrf_attributes a = hrf_attributes_of(HRF_OP_ATTENTION_GRADIENT);
+    a.attention.causal = from->attention.causal;
+    a.attention.scale = from->attention.scale;
+    a.attention.transpose_k = from->attention.transpose_k;
+    shape.dims[last - 1] = ends[3];
+    const int32_t all = HRF_APPLY(b, HRF_OP_ATTENTION_GRADIENT, &a, &shape, q, k, v, b->dy);
+    for (int32_t i = HRF_ATTENTION_Q; i <= HRF_ATTENTION_V; i++) {
+        const struct hrf_attributes part = hrf_attributes_slice(last - 1, ends[i], ends[i + 1]);
+        const struct hrf_shape *of_part = i == HRF_ATTENTION_Q ? &of_q : &of_v;
+        if (!hrf_backward_wants(b, i))
+            continue;
+        const int32_t rows = HRF_APPLY(b, HRF_OP_SLICE, &part, of_part, all);
+        const bool is_turned = i == HRF_ATTENTION_K && a.attention.transpose_k;
+        hrf_backward_give(b, i, is_turned ? hrf_backward_swap_last(b, rows) : rows);
+    }
+    return true;
+}
+
 /* P = softmax(S) with S = scale Q K' + mask, Y = P V. Then dV = P' dY, dP = dY V',
  * dS = P (dP - sum of P dP over the keys), dQ = scale dS K, dK = scale dS' Q. */
 void hrf_gradient_attention(struct hrf_backward *b)
@@ -202,6 +241,8 @@ void hrf_gradient_attention(struct hrf_backward *b)
                                "that repeat is not supported");
         return;
     }
+    if (give_attention(b))
+        return;
     const int32_t scale = hrf_backward_scalar(b, given != 0 ? given : 1 / sqrt(depth));
     const int32_t keys = a->attention.transpose_k ? hrf_backward_swap_last(b, k) : k;
     int32_t scores = hrf_backward_matmul(b, q, hrf_backward_swap_last(b, keys));

@@ -88,3 +88,19 @@ void HRF_SOFTMAX(block)(struct hrf_score_row *rows, int64_t n_rows, int64_t n_ke
         rows[r].sum = (float)raise_row(&rows[r], n_keys, rows[r].largest);
     }
 }
+
+/* w (g - sum of w g) */
+void HRF_SOFTMAX(back)(const float *weights, float *gradient, int64_t n_keys)
+{
+    double sums[LANES] = { 0 }, sum = 0;
+    int64_t s = 0;
+    for (; s + LANES <= n_keys; s += LANES)
+        for (int i = 0; i < LANES; i++)
+            sums[i] += (double)(weights[s + i] * gradient[s + i]);
+    for (; s < n_keys; s++)
+        sum += (double)(weights[s] * gradient[s]);
+    for (int i = 0; i < LANES; i++)
+        sum += sums[i];
+    for (s = 0; s < n_keys; s++)
+        gradient[s] = weights[s] * (gradient[s] - (float)sum);
+}
