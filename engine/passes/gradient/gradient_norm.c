@@ -1,6 +1,8 @@
 /* gradient_norm.c - gradients of normalisations and softmax. */
 #include "engine/passes/gradient/gradient_private.h"
 
+#include <math.h>
+
 /* A constant of n equal numbers. */
 static int32_t repeated(struct hrf_backward *b, int64_t n, float number)
 {
@@ -21,24 +23,97 @@ static int32_t normalised(struct hrf_backward *b, int32_t x, int32_t scale, int3
                      mean >= 0 ? mean : repeated(b, channels, 0), b->node.inputs[4]);
 }
 
+/* True if exactly one node of the network reads the value. */
+static bool has_one_reader(const struct hrf_backward *b, int32_t value)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < b->graph->n_nodes; i++)
+        for (int32_t k = 0; k < b->graph->nodes[i].n_inputs; k++)
+            n += !b->graph->nodes[i].is_backward && b->graph->nodes[i].inputs[k] == value;
+    return n == 1 && value != b->graph->outputs[0];
+}
+
+/* The number of the CONV without a bias that nothing but this BATCH_NORM normalises, if the weights
+ * of both are trained and nobody else reads them; -1. */
+static int32_t normalised_conv(const struct hrf_backward *b)
+{
+    const struct hrf_graph *graph = b->graph;
+    const int32_t n = graph->values[b->node.inputs[0]].producer;
+    const struct hrf_node *conv = n >= 0 ? &graph->nodes[n] : NULL;
+    if (conv == NULL || conv->op != HRF_OP_CONV || hrf_node_has_input(conv, HRF_CONV_BIAS) ||
+        !b->is_wanted[conv->inputs[HRF_CONV_WEIGHTS]] ||
+        graph->values[conv->inputs[HRF_CONV_WEIGHTS]].data == NULL ||
+        !has_one_reader(b, conv->inputs[HRF_CONV_WEIGHTS]) || !has_one_reader(b, conv->outputs[0]))
+        return -1;
+    for (int32_t k = 3; k < 5; k++)
+        if (graph->values[b->node.inputs[k]].data == NULL ||
+            graph->values[b->node.inputs[k]].dtype != HRF_F32)
+            return -1;
+    return n;
+}
+
+/* 1 / sqrt(variance + epsilon), of the shape [n][1][1][1]. */
+static int32_t inverse_deviation(struct hrf_backward *b, const struct hrf_shape *shape)
+{
+    const float *variance = b->graph->values[b->node.inputs[4]].data;
+    HRF_AUTO_FREE float *inverse = hrf_alloc_array((size_t)shape->dims[0], sizeof *inverse);
+    for (int64_t i = 0; i < shape->dims[0]; i++)
+        inverse[i] = (float)(1 / sqrt((double)variance[i] + (double)b->node.attributes.epsilon));
+    return hrf_backward_constant(b, HRF_F32, shape, inverse);
+}
+
+/* The scale and the weights W of the CONV before it, without the output of that, which then need
+ * not be kept: with D the gradient to the weights if dy were that to the CONV's output, the sum of
+ * dy times that output is the sum of D W. The weights get D scale / sqrt(variance + epsilon), the
+ * scale the sum of D W less mean times the sum of dy, divided by the same root. */
+static void give_through_weights(struct hrf_backward *b, int32_t n, int32_t sum)
+{
+    const struct hrf_node norm = b->node, conv = b->graph->nodes[n];
+    const int32_t w = conv.inputs[HRF_CONV_WEIGHTS], origin = b->origin;
+    const struct hrf_shape of_w = hrf_backward_shape(b, w), of_scale = { 1, { of_w.dims[0] } };
+    const struct hrf_shape of_outputs = { 4, { of_w.dims[0], 1, 1, 1 } };
+    const int32_t inverse = inverse_deviation(b, &of_outputs);
+    b->node = conv;
+    b->origin = n + 1;
+    const int32_t d = hrf_backward_weight_gradient(b, conv.inputs[HRF_CONV_X], b->dy, w);
+    const int32_t factor = hrf_backward_binary(
+        b, HRF_OP_MUL, hrf_backward_reshape(b, norm.inputs[1], &of_outputs), inverse);
+    hrf_backward_give(b, HRF_CONV_WEIGHTS, hrf_backward_binary(b, HRF_OP_MUL, d, factor));
+    b->is_wanted[w] = false; /* it has its gradient */
+    b->node = norm;
+    b->origin = origin;
+    const int32_t terms = hrf_backward_binary(b, HRF_OP_MUL, d, w);
+    const int32_t products = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, terms, 2u | 4u | 8u);
+    const int32_t mean = hrf_backward_reshape(b, norm.inputs[3], &of_outputs);
+    const int32_t shift = hrf_backward_binary(b, HRF_OP_MUL, mean,
+                                              hrf_backward_reshape(b, sum, &of_outputs));
+    const int32_t centred = hrf_backward_binary(b, HRF_OP_SUB, products, shift);
+    const int32_t slope = hrf_backward_binary(b, HRF_OP_MUL, centred, inverse);
+    hrf_backward_give(b, 1, hrf_backward_reshape(b, slope, &of_scale));
+}
+
 /* y = scale (x - mean) / sqrt(variance + epsilon) + bias, with constants: linear in x. */
 void hrf_gradient_batch_norm(struct hrf_backward *b)
 {
     const int32_t x = b->node.inputs[0];
+    const int32_t conv = hrf_backward_wants(b, 1) ? normalised_conv(b) : -1;
     const struct hrf_shape shape = hrf_backward_shape(b, x), of_channels = { 1, { shape.dims[1] } };
     const uint32_t all_but_channels = ((1u << shape.rank) - 1) & ~2u;
     if (hrf_backward_wants(b, 0))
         hrf_backward_give(b, 0, normalised(b, b->dy, b->node.inputs[1], HRF_NO_VALUE));
-    if (hrf_backward_wants(b, 1)) {
+    if (!hrf_backward_wants(b, 1) && !hrf_backward_wants(b, 2))
+        return;
+    const int32_t sum = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, b->dy, all_but_channels);
+    if (conv >= 0) {
+        give_through_weights(b, conv, sum);
+    } else if (hrf_backward_wants(b, 1)) {
         const int32_t x_hat = normalised(b, x, HRF_NO_VALUE, b->node.inputs[3]);
         const int32_t terms = hrf_backward_binary(b, HRF_OP_MUL, b->dy, x_hat);
-        const int32_t sum = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, terms, all_but_channels);
-        hrf_backward_give(b, 1, hrf_backward_reshape(b, sum, &of_channels));
+        const int32_t products = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, terms, all_but_channels);
+        hrf_backward_give(b, 1, hrf_backward_reshape(b, products, &of_channels));
     }
-    if (hrf_backward_wants(b, 2)) {
-        const int32_t sum = hrf_backward_reduce(b, HRF_OP_REDUCE_SUM, b->dy, all_but_channels);
+    if (hrf_backward_wants(b, 2))
         hrf_backward_give(b, 2, hrf_backward_reshape(b, sum, &of_channels));
-    }
 }
 
 /* dx = y (dy - sum of y dy). */

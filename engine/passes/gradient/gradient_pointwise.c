@@ -1,11 +1,11 @@
 /* gradient_pointwise.c - gradients of functions of one number and of two. */
 #include "engine/passes/gradient/gradient_private.h"
 
+/* RELU's output is positive where its input is, and is kept in any case if a product reads it. */
 void hrf_gradient_function_of_one(struct hrf_backward *b)
 {
-    hrf_backward_give(
-        b, 0,
-        hrf_backward_derivative(b, b->node.op, &b->node.attributes, b->node.inputs[0], b->dy));
+    const int32_t x = b->node.op == HRF_OP_RELU ? b->y : b->node.inputs[0];
+    hrf_backward_give(b, 0, hrf_backward_derivative(b, b->node.op, &b->node.attributes, x, b->dy));
 }
 
 /* Gives input k the sum of `gradient`, of the output's shape, over all that the input was broadcast

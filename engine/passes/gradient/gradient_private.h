@@ -72,6 +72,10 @@ int32_t hrf_backward_scatter(struct hrf_backward *b, int32_t dy, int64_t axis,
  * where the windows do not reach the end of it, or reach beyond. */
 struct hrf_attributes hrf_backward_spread(const struct hrf_attributes *conv,
                                           const struct hrf_shape *x, const struct hrf_shape *dy);
+/* The gradient to the weights of a CONV with the node's attributes, from x to what has the gradient
+ * dy. */
+int32_t hrf_backward_weight_gradient(struct hrf_backward *b, int32_t x, int32_t dy,
+                                     int32_t weights);
 /* Ends everything: "node 'x' (Op): " and the text. */
 void hrf_backward_refuse(struct hrf_backward *b, const char *format, ...) HRF_PRINTF(2, 3);
 

@@ -24,8 +24,7 @@ struct hrf_attributes hrf_backward_spread(const struct hrf_attributes *conv,
     return a;
 }
 
-/* The gradient to the weights of a CONV of these attributes from x to what has the gradient dy. */
-static int32_t weight_gradient(struct hrf_backward *b, int32_t x, int32_t dy, int32_t weights)
+int32_t hrf_backward_weight_gradient(struct hrf_backward *b, int32_t x, int32_t dy, int32_t weights)
 {
     const struct hrf_shape shape = hrf_backward_shape(b, weights);
     struct hrf_attributes a = hrf_attributes_of(HRF_OP_CONV_WEIGHT_GRADIENT);
@@ -55,7 +54,7 @@ void hrf_gradient_conv(struct hrf_backward *b)
         hrf_backward_give(b, HRF_CONV_X, HRF_APPLY(b, HRF_OP_CONV_TRANSPOSE, &a, &shape, b->dy, w));
     }
     if (hrf_backward_wants(b, HRF_CONV_WEIGHTS))
-        hrf_backward_give(b, HRF_CONV_WEIGHTS, weight_gradient(b, x, b->dy, w));
+        hrf_backward_give(b, HRF_CONV_WEIGHTS, hrf_backward_weight_gradient(b, x, b->dy, w));
     give_bias(b);
 }
 
@@ -71,7 +70,7 @@ void hrf_gradient_conv_transpose(struct hrf_backward *b)
     if (hrf_backward_wants(b, HRF_CONV_X))
         hrf_backward_give(b, HRF_CONV_X, HRF_APPLY(b, HRF_OP_CONV, &a, &shape, b->dy, w));
     if (hrf_backward_wants(b, HRF_CONV_WEIGHTS))
-        hrf_backward_give(b, HRF_CONV_WEIGHTS, weight_gradient(b, b->dy, x, w));
+        hrf_backward_give(b, HRF_CONV_WEIGHTS, hrf_backward_weight_gradient(b, b->dy, x, w));
     give_bias(b);
 }
 
