@@ -40,6 +40,13 @@ size_t room_of(size_t n_bytes)
     return (n_bytes + GUARD + PAGE - 1) / PAGE * PAGE;
 }
 
+/* Of one block: that of all memory takes its time for every page in use. */
+void set_access_of(char *block, size_t n_bytes, int access)
+{
+    if (mprotect(block, room_of(n_bytes), access) != 0)
+        die("mprotect failed");
+}
+
 /* First gap that is large enough. */
 char *find_room(size_t n_bytes)
 {
@@ -123,10 +130,11 @@ cudaError_t cudaMalloc(void **memory, size_t n_bytes)
     char *at = find_room(n_bytes);
     const size_t end = size_t(at - arena) + room_of(n_bytes);
     arena_used = end > arena_used ? end : arena_used;
-    open_memory open;
-    set_access(PROT_READ | PROT_WRITE);
+    set_access_of(at, n_bytes, PROT_READ | PROT_WRITE);
     memset(at, FRESH, n_bytes);
     memset(at + n_bytes, TAIL, GUARD);
+    if (depth == 0)
+        set_access_of(at, n_bytes, PROT_NONE);
     blocks[at] = n_bytes;
     allocated += n_bytes;
     *memory = at;
@@ -141,7 +149,7 @@ cudaError_t cudaFree(void *memory)
     if (block == blocks.end())
         return memory == nullptr ? cudaSuccess : cudaErrorInvalidValue;
     forget_shared(block->first);
-    open_memory open;
+    set_access_of(block->first, block->second, PROT_READ | PROT_WRITE);
     for (size_t i = 0; i < GUARD; i++)
         if (static_cast<unsigned char>(block->first[block->second + i]) != TAIL)
             die("something was written behind the end of a block");
@@ -149,8 +157,7 @@ cudaError_t cudaFree(void *memory)
     madvise(block->first, room_of(block->second), MADV_REMOVE);
     allocated -= block->second;
     /* Access is opened and closed up to the last block, not up to the furthest that ever was. */
-    if (mprotect(block->first, room_of(block->second), PROT_NONE) != 0)
-        die("mprotect failed");
+    set_access_of(block->first, block->second, PROT_NONE);
     blocks.erase(block);
     const auto last = blocks.rbegin();
     arena_used = last == blocks.rend() ? 0 : size_t(last->first - arena) + room_of(last->second);
