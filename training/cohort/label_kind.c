@@ -9,6 +9,25 @@
 
 const char hrf_label_separator = ';';
 
+size_t hrf_label_n_scores(enum hrf_label_kind kind, size_t n_classes)
+{
+    return kind == HRF_LABEL_PIXELS ? 2 * n_classes + 1 : n_classes;
+}
+
+char *hrf_label_score_title(enum hrf_label_kind kind, const struct hrf_text_list *classes, size_t i)
+{
+    const size_t n = classes->n_items;
+    if (kind != HRF_LABEL_PIXELS)
+        return hrf_format("score_%s", classes->items[i]);
+    return i < 2 * n ? hrf_format(i < n ? "right_%s" : "called_%s", classes->items[i % n])
+                     : hrf_strdup("loss");
+}
+
+static bool is_numbers(enum hrf_label_kind kind)
+{
+    return kind == HRF_LABEL_NUMBERS || kind == HRF_LABEL_PIXELS;
+}
+
 int64_t hrf_label_find_class(const struct hrf_text_list *classes, const char *word)
 {
     for (size_t k = 0; k < classes->n_items; k++)
@@ -41,7 +60,7 @@ static enum hrf_status parse_word(enum hrf_label_kind kind, const char *word, si
                                   const struct hrf_text_list *classes, float *truth,
                                   struct hrf_error *err)
 {
-    if (kind == HRF_LABEL_NUMBERS)
+    if (is_numbers(kind))
         return i < classes->n_items && hrf_label_number(word, &truth[i])
                    ? HRF_OK
                    : hrf_error_set(err, HRF_E_USER, "'%s' is no number of 'classes'", word);
@@ -64,7 +83,7 @@ enum hrf_status hrf_label_parse(enum hrf_label_kind kind, const char *text,
         HRF_AUTO_FREE char *word = take_word(&at);
         HRF_TRY(parse_word(kind, word, n, classes, truth, err));
     }
-    return kind != HRF_LABEL_NUMBERS || n == classes->n_items
+    return !is_numbers(kind) || n == classes->n_items
                ? HRF_OK
                : hrf_error_set(err, HRF_E_USER, "'%s' is not %zu numbers", text, classes->n_items);
 }
@@ -74,11 +93,11 @@ void hrf_label_print(enum hrf_label_kind kind, const float *truth,
 {
     bool is_first = true;
     for (size_t k = 0; k < classes->n_items; k++) {
-        if (kind != HRF_LABEL_NUMBERS && !(truth[k] > 0.5F))
+        if (!is_numbers(kind) && !(truth[k] > 0.5F))
             continue;
         if (!is_first)
             hrf_strbuf_addc(out, hrf_label_separator);
-        if (kind == HRF_LABEL_NUMBERS)
+        if (is_numbers(kind))
             hrf_strbuf_addf(out, "%.9g", (double)truth[k]);
         else
             hrf_strbuf_adds(out, classes->items[k]);

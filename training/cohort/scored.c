@@ -44,10 +44,20 @@ static const struct hrf_figure_row number_rows[] = {
              .help = "of numbers: rank correlation with the truths") },
     { .key = NULL },
 };
+static const struct hrf_figure_row pixel_rows[] = {
+    { FIGURE(dice, ONE, HIGHER, .column = 1, .heading = "Dice for testing", .short_heading = "Dice",
+             .help = "of segmentations: twice the pixels that are rightly called of a class over "
+                     "those that are of it plus those that are called so, of all pictures "
+                     "together; the mean over the classes") },
+    { BALANCED_ACCURACY("of segmentations: the share of a class's pixels that are called so; the "
+                        "mean over the classes") },
+    { .key = NULL },
+};
 const struct hrf_figure_row *const hrf_scored_rows[HRF_N_LABEL_KINDS] = {
     [HRF_LABEL_CLASS] = hrf_scored_figure_rows,
     [HRF_LABEL_SEVERAL] = label_rows,
     [HRF_LABEL_NUMBERS] = number_rows,
+    [HRF_LABEL_PIXELS] = pixel_rows,
 };
 
 enum { COLUMN_PART = 2, COLUMN_TRUTH, COLUMN_SCORES }; /* of predictions.csv */
@@ -65,14 +75,14 @@ void hrf_scored_release(struct hrf_scored *scored)
 void hrf_scored_add(struct hrf_scored *s, const float *scores, const float *truth,
                     int32_t n_classes)
 {
-    const size_t n = (size_t)n_classes;
+    const size_t n = (size_t)n_classes, n_scores = hrf_label_n_scores(s->kind, n);
     if (s->n == s->capacity) {
         s->capacity = 2 * s->capacity + 64;
-        s->scores = hrf_realloc_array(s->scores, s->capacity * n, sizeof *s->scores);
+        s->scores = hrf_realloc_array(s->scores, s->capacity * n_scores, sizeof *s->scores);
         s->truths = hrf_realloc_array(s->truths, s->capacity * n, sizeof *s->truths);
         s->names = hrf_realloc_array(s->names, s->capacity, sizeof *s->names);
     }
-    memcpy(s->scores + s->n * n, scores, n * sizeof *scores);
+    memcpy(s->scores + s->n * n_scores, scores, n_scores * sizeof *scores);
     memcpy(s->truths + s->n * n, truth, n * sizeof *truth);
     s->names[s->n++] = NULL;
 }
@@ -81,17 +91,17 @@ static enum hrf_status read_row(struct hrf_scored *scored, const struct hrf_csv_
                                 const char *path, const struct hrf_text_list *classes,
                                 float *scores, struct hrf_error *err)
 {
-    const size_t n_classes = (size_t)classes->n_items;
-    float *truth = scores + n_classes;
-    if (row->n_fields != COLUMN_SCORES + n_classes ||
+    const size_t n_scores = hrf_label_n_scores(scored->kind, classes->n_items);
+    float *truth = scores + n_scores;
+    if (row->n_fields != COLUMN_SCORES + n_scores ||
         hrf_label_parse(scored->kind, row->fields[COLUMN_TRUTH], classes, truth, NULL) != HRF_OK)
         return hrf_error_set(err, HRF_E_USER,
                              "line %d of '%s' is not a name, its class and %zu scores; remove the "
                              "file's folder, and the training is done again",
-                             row->line, path, n_classes);
+                             row->line, path, n_scores);
     if (strcmp(row->fields[COLUMN_PART], "testing") != 0)
         return HRF_OK;
-    for (size_t k = 0; k < n_classes; k++)
+    for (size_t k = 0; k < n_scores; k++)
         scores[k] = row->fields[COLUMN_SCORES + k][0] != '\0'
                         ? strtof(row->fields[COLUMN_SCORES + k], NULL)
                         : NAN;
@@ -104,7 +114,7 @@ enum hrf_status hrf_scored_read(struct hrf_scored *scored, const char *path,
                                 const struct hrf_text_list *classes, struct hrf_error *err)
 {
     HRF_AUTO(hrf_csv) csv = NULL;
-    HRF_AUTO_FREE float *scores = hrf_alloc_array(2 * classes->n_items + 1, sizeof *scores);
+    HRF_AUTO_FREE float *scores = hrf_alloc_array(3 * classes->n_items + 2, sizeof *scores);
     HRF_TRY(hrf_csv_read(path, &csv, err));
     for (size_t i = 1; i < csv->n_rows; i++) /* behind the titles */
         HRF_TRY(read_row(scored, &csv->rows[i], path, classes, scores, err));
@@ -210,17 +220,41 @@ static void find_numbers(const struct hrf_scored *s, const struct hrf_text_list 
                  classes->items[k]);
 }
 
-static const struct hrf_scored_figures no_figures = { NAN, NAN, NAN, NAN, NAN, "" };
+static void find_pixels(const struct hrf_scored *s, const struct hrf_text_list *classes, size_t k,
+                        const char *nouns, const char *part, struct hrf_scored_figures *f)
+{
+    const size_t n_classes = classes->n_items, n_scores = 2 * n_classes + 1;
+    double are = 0, right = 0, called = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        are += (double)s->truths[i * n_classes + k];
+        right += (double)s->scores[i * n_scores + k];
+        called += (double)s->scores[i * n_scores + n_classes + k];
+    }
+    if (are > 0) {
+        f->dice = 2 * right / (are + called);
+        f->balanced_accuracy = right / are;
+    } else {
+        snprintf(f->why, sizeof f->why, "none of the %zu %s for %s has a pixel of '%.60s'", s->n,
+                 nouns, part, classes->items[k]);
+    }
+}
+
+static const struct hrf_scored_figures no_figures = { NAN, NAN, NAN, NAN, NAN, NAN, "" };
 
 struct hrf_scored_figures hrf_scored_figures_of_one(const struct hrf_scored *s,
                                                     const struct hrf_text_list *classes, size_t k,
                                                     const char *nouns, const char *part)
 {
+    typedef void finder(const struct hrf_scored *s, const struct hrf_text_list *classes, size_t k,
+                        const char *nouns, const char *part, struct hrf_scored_figures *f);
+    static finder *const finders[HRF_N_LABEL_KINDS] = { [HRF_LABEL_SEVERAL] = find_label,
+                                                        [HRF_LABEL_NUMBERS] = find_numbers,
+                                                        [HRF_LABEL_PIXELS] = find_pixels };
     struct hrf_scored_figures f = no_figures;
     if (s->n == 0)
         snprintf(f.why, sizeof f.why, "no %s for %s", nouns, part);
     else
-        (s->kind == HRF_LABEL_NUMBERS ? find_numbers : find_label)(s, classes, k, nouns, part, &f);
+        finders[s->kind](s, classes, k, nouns, part, &f);
     return f;
 }
 
@@ -247,7 +281,7 @@ static struct hrf_scored_figures mean_of_each(const struct hrf_scored *s,
                                               const char *nouns, const char *part)
 {
     const double n = (double)classes->n_items;
-    struct hrf_scored_figures mean = { 0, 0, 0, 0, 0, "" };
+    struct hrf_scored_figures mean = { 0, 0, 0, 0, 0, 0, "" };
     for (size_t k = 0; k < classes->n_items; k++) {
         const struct hrf_scored_figures f = hrf_scored_figures_of_one(s, classes, k, nouns, part);
         mean.auc += f.auc / n;
@@ -255,6 +289,7 @@ static struct hrf_scored_figures mean_of_each(const struct hrf_scored *s,
         mean.r2 += f.r2 / n;
         mean.mean_absolute_error += f.mean_absolute_error / n;
         mean.spearman += f.spearman / n;
+        mean.dice += f.dice / n;
         if (mean.why[0] == '\0')
             memcpy(mean.why, f.why, sizeof mean.why);
     }

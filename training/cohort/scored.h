@@ -23,6 +23,7 @@ struct hrf_scored_figures {
     double balanced_accuracy; /* the mean over the classes of the share of their items whose
                                  highest score is the class's; a label is there from 0.5 on */
     double r2, mean_absolute_error, spearman; /* of numbers */
+    double dice; /* of pixels, as balanced_accuracy: over those of all items together */
     char why[160];
 };
 /* Their rows: result.json, summary.json, the terminal and the pages of docs/ walk them. A new
@@ -35,8 +36,9 @@ extern const struct hrf_figure_row *const hrf_scored_rows[HRF_N_LABEL_KINDS];
 /* Items that were scored by networks that had not seen them. */
 struct hrf_scored {
     enum hrf_label_kind kind;
-    float *scores, *truths; /* [n][n_classes]; heap */
-    char **names;           /* [n]; of hrf_scored_read(), else NULL each */
+    float *scores; /* [n][hrf_label_n_scores()]; heap */
+    float *truths; /* [n][n_classes]; heap */
+    char **names;  /* [n]; of hrf_scored_read(), else NULL each */
     size_t n, capacity;
 };
 void hrf_scored_release(struct hrf_scored *scored);

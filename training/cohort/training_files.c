@@ -79,8 +79,9 @@ enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
     HRF_AUTO_RELEASE(hrf_strbuf) word = HRF_STRBUF_INIT;
     HRF_AUTO_FREE float *truth = hrf_alloc_array(classes->n_items + 1, sizeof *truth);
     hrf_strbuf_addf(&out, "%s,patient,part,truth", noun);
-    for (size_t k = 0; k < classes->n_items; k++) {
-        HRF_AUTO_FREE char *title = hrf_format("score_%s", classes->items[k]);
+    const size_t n_scores = hrf_label_n_scores(set->kind, classes->n_items);
+    for (size_t k = 0; k < n_scores; k++) {
+        HRF_AUTO_FREE char *title = hrf_label_score_title(set->kind, classes, k);
         hrf_strbuf_addc(&out, ',');
         hrf_csv_add_cell(&out, title);
     }
@@ -97,8 +98,8 @@ enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
         hrf_label_print(set->kind, truth, classes, &word);
         hrf_csv_add_cell(&out, word.text);
         hrf_strbuf_clear(&word);
-        for (size_t k = 0; k < classes->n_items; k++)
-            add_number(&out, (double)scores[i * classes->n_items + k]);
+        for (size_t k = 0; k < n_scores; k++)
+            add_number(&out, (double)scores[i * n_scores + k]);
         hrf_strbuf_addc(&out, '\n');
     }
     return write_text(folder, "predictions.csv", &out, err);
@@ -109,11 +110,13 @@ static double minus_log(double p)
     return -log(p > 1e-30 ? p : 1e-30);
 }
 
-/* The mean over labels or numbers. */
+/* The mean over labels or numbers; of pixels it is there already. */
 static double item_loss(const struct hrf_training_set *set, const float *truth, size_t n_classes,
                         const float *scores)
 {
     double sum = 0;
+    if (set->kind == HRF_LABEL_PIXELS)
+        return (double)scores[2 * n_classes];
     for (size_t k = 0; k < n_classes; k++) {
         const double score = (double)scores[k], t = (double)truth[k];
         const double unit = set->units != NULL ? set->units[k] : 1;
@@ -130,7 +133,7 @@ double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_t
     double sum = 0, n = 0;
     for (size_t i = 0; i < set->n_items; i++)
         if (parts[i] == part) {
-            const float *own = scores + i * n_classes;
+            const float *own = scores + i * hrf_label_n_scores(set->kind, n_classes);
             sum += set->kind == HRF_LABEL_CLASS
                        ? minus_log((double)own[set->items[i].label])
                        : item_loss(set, set->truths + i * n_classes, n_classes, own);
@@ -149,7 +152,8 @@ static void gather(const struct hrf_training_set *set, const enum hrf_training_p
     for (size_t i = 0; i < set->n_items; i++)
         if (parts[i] == part) {
             hrf_training_set_truth(set, i, n_classes, truth);
-            hrf_scored_add(out, scores + i * n_classes, truth, (int32_t)n_classes);
+            hrf_scored_add(out, scores + i * hrf_label_n_scores(set->kind, n_classes), truth,
+                           (int32_t)n_classes);
         }
 }
 

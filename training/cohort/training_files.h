@@ -19,14 +19,15 @@ HRF_CHECKED enum hrf_status hrf_history_write(const char *folder, const struct h
                                               const void *records, size_t size, int64_t n_epochs,
                                               struct hrf_error *err);
 /* A line for each item that does not train: NOUN,patient,part,truth,score_CLASS... The scores of
- * item i are scores[i][n_classes]; NaN is left empty. hrf_scored_read() reads it. */
+ * item i are scores[i][hrf_label_n_scores()]; NaN is left empty. hrf_scored_read() reads it. */
 HRF_CHECKED enum hrf_status hrf_predictions_write(const char *folder, const char *noun,
                                                   const struct hrf_training_set *set,
                                                   const enum hrf_training_part *parts,
                                                   const struct hrf_text_list *classes,
                                                   const float *scores, struct hrf_error *err);
 /* The mean over a part of -log of the score of the items' classes; of several labels the binary
- * cross entropy, of numbers the squared error in their units. NaN: the part is empty. */
+ * cross entropy, of numbers the squared error in their units, of pixels the mean of theirs. NaN:
+ * the part is empty. */
 double hrf_predictions_loss(const struct hrf_training_set *set, const enum hrf_training_part *parts,
                             enum hrf_training_part part, size_t n_classes, const float *scores);
 /* The figures of a part. */

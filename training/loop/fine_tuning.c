@@ -57,10 +57,12 @@ const struct hrf_figure_row hrf_fine_tuning_rows[] = {
     }
 static const struct hrf_figure_row class_rows[] = { EPOCH_ROWS("validation_auc", "AUC") };
 static const struct hrf_figure_row number_rows[] = { EPOCH_ROWS("validation_r2", "R2") };
+static const struct hrf_figure_row pixel_rows[] = { EPOCH_ROWS("validation_dice", "Dice") };
 const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS] = {
     [HRF_LABEL_CLASS] = class_rows,
     [HRF_LABEL_SEVERAL] = class_rows,
     [HRF_LABEL_NUMBERS] = number_rows,
+    [HRF_LABEL_PIXELS] = pixel_rows,
 };
 
 /* What a network of each kind of labels is trained by, and what its epochs are followed by. */
@@ -71,6 +73,7 @@ static const struct {
     [HRF_LABEL_CLASS] = { HRF_LOSS_CROSS_ENTROPY, "AUC" },
     [HRF_LABEL_SEVERAL] = { HRF_LOSS_BCE, "AUC" },
     [HRF_LABEL_NUMBERS] = { HRF_LOSS_MSE, "R2" },
+    [HRF_LABEL_PIXELS] = { HRF_LOSS_CROSS_ENTROPY, "Dice" },
 };
 
 /* ---- what all trainings have in common ---- */
@@ -160,6 +163,26 @@ static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t see
     return HRF_OK;
 }
 
+/* The numbers that the graph gives a picture, or a pixel of it. */
+static enum hrf_status find_width(const struct hrf_fine_tuning *t, const struct hrf_graph *shaped,
+                                  int64_t *width, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) copy = NULL;
+    if (t->recipe->output != HRF_LABEL_PIXELS)
+        return hrf_engine_check_embedding(shaped, width, err);
+    HRF_TRY(hrf_engine_check_output(shaped, "segmentation", err));
+    const struct hrf_shape *shape = &shaped->values[shaped->outputs[0]].shape;
+    *width = shape->rank == 4 ? shape->dims[1] : 0;
+    HRF_TRY(hrf_graph_copy(shaped, &copy, err));
+    HRF_TRY(hrf_engine_finish_scores(copy, *width, "segmentation", err));
+    return t->form.preparation.size == 0
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER,
+                               "pictures of %lld px, and '%s' takes %lld: pictures with masks are "
+                               "not resized",
+                               (long long)t->list->side, t->recipe->model, (long long)t->form.side);
+}
+
 static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error *err)
 {
     const struct hrf_train_recipe *r = t->recipe;
@@ -169,7 +192,7 @@ static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error
     HRF_AUTO_RELEASE(hrf_text_list) trained = { .items = NULL };
     int64_t width = 0;
     HRF_TRY(hrf_fine_tuning_shape(t, t->graph, &shaped, err));
-    HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
+    HRF_TRY(find_width(t, shaped, &width, err));
     const bool is_probe = r->method != HRF_METHOD_FINE_TUNING;
     t->width = is_probe ? (size_t)width : 0;
     t->added_to = is_probe || r->last_layer == HRF_LAST_LAYER_ADD ? width : 0;
@@ -184,7 +207,7 @@ static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error
     hrf_graph_destroy(shaped);
     shaped = NULL;
     HRF_TRY(hrf_fine_tuning_shape(t, renewed, &shaped, err));
-    HRF_TRY(hrf_engine_check_embedding(shaped, &width, err));
+    HRF_TRY(find_width(t, shaped, &width, err));
     return hrf_last_layers_list(shaped, r->layers, &trained, err);
 }
 
@@ -234,7 +257,8 @@ struct tuning_job {
     int64_t n_weights, n_steps;            /* steps of an epoch */
     int32_t n_trained;                     /* tensors */
     int64_t *order;                        /* of the epoch, [n_steps * batch] */
-    float *scores;                         /* [n_items][n_classes] of the weights that are kept */
+    unsigned char *masks;                  /* of a batch, [batch][side][side]; NULL: none */
+    float *scores; /* [n_items][hrf_label_n_scores()] of the weights that are kept */
     char key[HRF_HASH_HEX];
     char *checkpoint;
     double kept, write_seconds; /* when the checkpoint was written, and how long that took */
@@ -255,6 +279,7 @@ static void tuning_job_release(struct tuning_job *job)
     hrf_free(job->best);
     hrf_free(job->order);
     hrf_free(job->scores);
+    hrf_free(job->masks);
     hrf_free(job->checkpoint);
 }
 
@@ -279,6 +304,8 @@ enum hrf_status hrf_fine_tuning_key(const struct hrf_fine_tuning *t, int64_t fol
             hrf_hash_double(hash, (double)t->list->set.truths[i * t->list->set.n_classes + k]);
         hrf_hash_int(hash, (int64_t)item->part);
         hrf_hash_text(hash, t->list->items[i].sha256);
+        if (t->list->has_masks)
+            hrf_hash_text(hash, t->list->items[i].mask_sha256);
     }
     hrf_hash_hex(hash, key);
     return HRF_OK;
@@ -519,7 +546,9 @@ static enum hrf_status split(struct tuning_job *job, struct hrf_error *err)
     const struct hrf_training_set *set = &job->set;
     job->set = t->list->set;
     job->parts = hrf_alloc_array(set->n_items + 1, sizeof *job->parts);
-    job->scores = hrf_calloc((set->n_items + 1) * t->recipe->classes.n_items, sizeof *job->scores);
+    job->scores = hrf_calloc((set->n_items + 1) *
+                                 hrf_label_n_scores(set->kind, t->recipe->classes.n_items),
+                             sizeof *job->scores);
     HRF_TRY(hrf_fine_tuning_key(t, job->fold, job->seed, job->key, err));
     return hrf_training_set_split(set, job->fold, job->parts, err);
 }
@@ -537,6 +566,10 @@ static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
                           : hrf_predictions_count(set, job->parts, HRF_PART_TRAINING);
     job->n_steps = n / r->batch > 0 ? n / r->batch : 1;
     job->order = hrf_alloc_array((size_t)(job->n_steps * r->batch), sizeof *job->order);
+    if (job->tuning->list->has_masks) {
+        const size_t side = (size_t)job->tuning->form.side;
+        job->masks = hrf_alloc_array((size_t)r->batch, side * side);
+    }
     HRF_TRY(make_trainer(job, err));
     job->n_trained = hrf_train_step_n_weights(hrf_trainer_next(job->trainer));
     find_units(job);
@@ -560,6 +593,35 @@ static double rate_of(const struct tuning_job *job, int64_t step)
     if (at < warm)
         return most * (at + 1) / warm < most ? most * (at + 1) / warm : most;
     return most * 0.5 * (1 + cos(3.14159265358979323846 * (at - warm) / (all - warm)));
+}
+
+/* The share of each class in what a pixel of the output covers. */
+static void fill_pixel_targets(struct tuning_job *job)
+{
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    struct hrf_train_step *step = hrf_trainer_next(job->trainer);
+    const struct hrf_shape *shape = hrf_train_step_target_shape(step);
+    const int64_t side = job->tuning->form.side, n = shape->dims[1], out_side = shape->dims[2];
+    const int64_t width = side / out_side; /* of what it covers */
+    const double share = r->label_smoothing / (double)n, kept = 1 - r->label_smoothing;
+    float *targets = hrf_train_step_targets(step);
+    for (int64_t i = 0; i < r->batch; i++)
+        for (int64_t y = 0; y < out_side; y++)
+            for (int64_t x = 0; x < out_side; x++, targets += n) {
+                double known = 0, counts[HRF_NO_CLASS] = { 0 };
+                for (int64_t p = 0; p < width * width; p++) {
+                    const unsigned char class =
+                        job->masks[(i * side + y * width + p / width) * side + x * width +
+                                   p % width];
+                    if (class == HRF_NO_CLASS)
+                        continue;
+                    counts[class]++;
+                    known++;
+                }
+                for (int64_t k = 0; k < n; k++)
+                    targets[k] = (float)((known * share + counts[k] * kept) /
+                                         (double)(width * width));
+            }
 }
 
 static void fill_targets(struct tuning_job *job, int64_t first)
@@ -631,9 +693,12 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
     while (p->step < job->n_steps) {
         const double rate = rate_of(job, p->epoch * job->n_steps + p->step);
         double loss = 0;
-        HRF_TRY(
-            hrf_sample_feed_next(feed, hrf_train_step_images(hrf_trainer_next(job->trainer)), err));
-        fill_targets(job, p->step * r->batch);
+        HRF_TRY(hrf_sample_feed_next(feed, hrf_train_step_images(hrf_trainer_next(job->trainer)),
+                                     job->masks, err));
+        if (job->masks != NULL)
+            fill_pixel_targets(job);
+        else
+            fill_targets(job, p->step * r->batch);
         const enum hrf_status status = hrf_trainer_step(job->trainer, rate, &loss, err);
         if (status != HRF_OK)
             return hrf_error_wrap(err, status, "epoch %lld", (long long)epoch);

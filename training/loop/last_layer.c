@@ -15,7 +15,8 @@ static bool keeps_classes(enum hrf_op op)
     static const enum hrf_op ops[] = { HRF_OP_SOFTMAX, HRF_OP_LOG_SOFTMAX,
                                        HRF_OP_SIGMOID, HRF_OP_FLATTEN,
                                        HRF_OP_SQUEEZE, HRF_OP_IDENTITY,
-                                       HRF_OP_CAST,    HRF_OP_GLOBAL_AVERAGE_POOL };
+                                       HRF_OP_CAST,    HRF_OP_GLOBAL_AVERAGE_POOL,
+                                       HRF_OP_RESIZE };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (ops[i] == op)
             return true;
@@ -169,7 +170,7 @@ void hrf_last_layer_fit(struct hrf_graph *graph, enum hrf_label_kind kind)
     struct hrf_node *node = producer >= 0 ? &graph->nodes[producer] : NULL;
     if (node == NULL || (node->op != HRF_OP_SIGMOID && node->op != HRF_OP_SOFTMAX))
         return;
-    if (kind != HRF_LABEL_CLASS) {
+    if (kind == HRF_LABEL_SEVERAL || kind == HRF_LABEL_NUMBERS) {
         node->op = HRF_OP_IDENTITY;
         node->attributes = hrf_attributes_default();
     } else if (node->op == HRF_OP_SIGMOID) {

@@ -19,8 +19,8 @@ HRF_CHECKED enum hrf_status hrf_last_layer_add(struct hrf_graph *graph, int64_t 
                                                struct hrf_error *err);
 
 /* Fits a Softmax or Sigmoid that gives the output to what labels are: classes exclude each other, a
- * Softmax; several labels do not, the raw numbers, which their loss and a run with
- * model.output sigmoid take; nor do numbers, whose layer is made anew. */
+ * Softmax, also of each pixel; several labels do not, the raw numbers, which their loss and a run
+ * with model.output sigmoid take; nor do numbers, whose layer is made anew. */
 void hrf_last_layer_fit(struct hrf_graph *graph, enum hrf_label_kind kind);
 
 /* Gives the layer that was added these weights, [n_classes][width + 1] with the bias last. */

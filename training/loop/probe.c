@@ -47,7 +47,9 @@ static enum hrf_status compute(const struct hrf_fine_tuning *t, float *embedding
     for (size_t i = 0; i < n; i++)
         order[i] = (int64_t)i;
     HRF_TRY(hrf_fine_tuning_shape(t, t->graph, &shaped, err));
-    HRF_TRY(hrf_scorer_outputs(t, shaped, order, (int64_t)n, t->width, "none", embeddings, err));
+    struct hrf_scorer_vectors vectors = { embeddings, t->width };
+    HRF_TRY(hrf_scorer_outputs(t, shaped, order, (int64_t)n, t->width, "none",
+                               hrf_scorer_take_vector, &vectors, err));
     for (size_t i = 0; i < n * t->width; i++)
         if (!isfinite(embeddings[i]))
             return hrf_error_set(err, HRF_E_USER, "the embedding of '%s' is not finite",

@@ -7,6 +7,7 @@
 #include "engine/planning/request.h"
 #include "engine/run/network.h"
 
+#include <math.h>
 #include <string.h>
 
 int hrf_scorer_readers(const struct hrf_fine_tuning *tuning)
@@ -71,10 +72,58 @@ static enum hrf_status read_box(void *context, int32_t input, int64_t first, int
     return HRF_OK;
 }
 
+void hrf_scorer_take_vector(void *context, int64_t item, const float *numbers,
+                            const struct hrf_shape *shape, const unsigned char *mask)
+{
+    const struct hrf_scorer_vectors *vectors = context;
+    (void)shape;
+    (void)mask;
+    memcpy(vectors->numbers + (size_t)item * vectors->width, numbers,
+           vectors->width * sizeof *numbers);
+}
+
+struct pixels {
+    float *scores; /* [n_items][2 n_classes + 1] */
+    int64_t side;  /* of a mask */
+};
+
+/* -log of the softmax of z at `class`; *called: the class of the largest, the first of equals. */
+static double pixel_loss(const float *z, int64_t n_classes, int64_t class, int64_t *called)
+{
+    double sum = 0;
+    *called = hrf_scored_most_likely(z, (int32_t)n_classes);
+    for (int64_t k = 0; k < n_classes; k++)
+        sum += exp((double)z[k] - (double)z[*called]);
+    return log(sum) + (double)z[*called] - (double)z[class];
+}
+
+/* Counts the pixels of a picture; those that no class is known of count for nothing. */
+static void take_pixels(void *context, int64_t item, const float *numbers,
+                        const struct hrf_shape *shape, const unsigned char *mask)
+{
+    const struct pixels *p = context;
+    const int64_t n = shape->dims[1], step = p->side / shape->dims[2];
+    float *scores = p->scores + item * (2 * n + 1);
+    double loss = 0;
+    memset(scores, 0, (size_t)(2 * n + 1) * sizeof *scores);
+    for (int64_t y = 0; y < p->side; y++)
+        for (int64_t x = 0; x < p->side; x++) {
+            const unsigned char class = mask[y * p->side + x];
+            int64_t called = 0;
+            if (class == HRF_NO_CLASS)
+                continue;
+            loss += pixel_loss(numbers + (y / step * shape->dims[3] + x / step) * n, n, class,
+                               &called);
+            scores[class] += called == class;
+            scores[n + called]++;
+        }
+    scores[2 * n] = (float)(loss / (double)(p->side * p->side));
+}
+
 enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
                                    const struct hrf_graph *network, const int64_t *order, int64_t n,
-                                   size_t width, const char *activation, float *numbers,
-                                   struct hrf_error *err)
+                                   size_t n_outputs, const char *activation, hrf_scorer_take *take,
+                                   void *context, struct hrf_error *err)
 {
     HRF_AUTO(hrf_network) scorer = NULL;
     HRF_AUTO(hrf_sample_feed) feed = NULL;
@@ -87,16 +136,18 @@ enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
                                                     .n = n,
                                                     .batch = batch,
                                                     .n_threads = hrf_scorer_readers(tuning) };
-    HRF_TRY(create_network(tuning, network, &feeding, width, activation, &scorer, err));
+    HRF_TRY(create_network(tuning, network, &feeding, n_outputs, activation, &scorer, err));
     HRF_TRY(hrf_sample_feed_create(&feeding, &feed, err));
+    const struct hrf_shape shape = hrf_network_output_shape(scorer, 0);
+    const int64_t n_numbers = hrf_shape_count(&shape) / batch;
     for (int64_t first = 0; first < n; first += batch) {
         HRF_TRY(hrf_sample_feed_hold(feed, err));
         HRF_TRY(hrf_network_run(scorer, read_box, feed, err));
-        hrf_sample_feed_give_back(feed);
         const float *out = hrf_network_output(scorer, 0);
         for (int64_t i = 0; i < batch && first + i < n; i++)
-            memcpy(numbers + (size_t)order[first + i] * width, out + (size_t)i * width,
-                   width * sizeof *numbers);
+            take(context, order[first + i], out + i * n_numbers, &shape,
+                 hrf_sample_feed_mask(feed, i));
+        hrf_sample_feed_give_back(feed);
     }
     return HRF_OK;
 }
@@ -111,6 +162,12 @@ enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
     for (size_t i = 0; i < set->n_items; i++)
         if (parts[i] == part)
             order[n++] = (int64_t)i;
-    return hrf_scorer_outputs(tuning, network, order, n, tuning->recipe->classes.n_items,
-                              hrf_train_recipe_activation(tuning->recipe), scores, err);
+    const size_t n_classes = tuning->recipe->classes.n_items;
+    struct hrf_scorer_vectors vectors = { scores, n_classes };
+    struct pixels pixels = { scores, tuning->form.side };
+    const bool is_pixels = set->kind == HRF_LABEL_PIXELS;
+    return hrf_scorer_outputs(tuning, network, order, n, n_classes,
+                              hrf_train_recipe_activation(tuning->recipe),
+                              is_pixels ? take_pixels : hrf_scorer_take_vector,
+                              is_pixels ? (void *)&pixels : &vectors, err);
 }

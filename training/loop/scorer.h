@@ -4,16 +4,25 @@
 
 #include "training/loop/fine_tuning.h"
 
-/* Gives `n` pictures to `network`, whose input has the shape of a batch, and writes the `width`
- * numbers that it gives order[i] to out[order[i]][width]. `activation`:
- * hrf_engine_finish_scores(). */
+/* Takes the numbers that the network gives a picture, its mask with it. */
+typedef void hrf_scorer_take(void *context, int64_t item, const float *numbers,
+                             const struct hrf_shape *shape, const unsigned char *mask);
+/* Gives `n` pictures to `network`, whose input has the shape of a batch, and what it gives order[i]
+ * to `take`, in this order. `n_outputs`, `activation`: hrf_engine_finish_scores(). */
 HRF_CHECKED enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
                                                const struct hrf_graph *network,
-                                               const int64_t *order, int64_t n, size_t width,
-                                               const char *activation, float *out,
-                                               struct hrf_error *err);
+                                               const int64_t *order, int64_t n, size_t n_outputs,
+                                               const char *activation, hrf_scorer_take *take,
+                                               void *context, struct hrf_error *err);
+/* A vector of each picture into numbers[n_items][width]. */
+struct hrf_scorer_vectors {
+    float *numbers;
+    size_t width;
+};
+hrf_scorer_take hrf_scorer_take_vector; /* context: struct hrf_scorer_vectors */
 /* Scores the pictures of a part by `network`, whose input has the shape of a batch, and writes them
- * to scores[n_items][n_classes]. Within the memory limit, in bands of rows if need be, as a run. */
+ * to scores[n_items][hrf_label_n_scores()]. Within the memory limit, in bands of rows if need be,
+ * as a run. */
 HRF_CHECKED enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
                                            const struct hrf_graph *network,
                                            const enum hrf_training_part *parts,

@@ -168,7 +168,9 @@ static void add_classes(struct hrf_out *out, const struct training_page *page)
     if (json_array_size(all) == 0)
         return;
     hrf_out_markup(out, "<section><h2>%s</h2><table><thead><tr><th></th>",
-                   page->scored.kind == HRF_LABEL_NUMBERS ? "Numbers" : "Labels");
+                   page->scored.kind == HRF_LABEL_NUMBERS  ? "Numbers"
+                   : page->scored.kind == HRF_LABEL_PIXELS ? "Classes of pixels"
+                                                           : "Labels");
     for (const struct hrf_figure_row *row = page->rows; row->key != NULL; row++)
         hrf_out_markup(out, "<th class=\"n\">%s</th>", row->short_heading);
     hrf_out_adds(out, "</tr></thead><tbody>\n");
@@ -265,7 +267,7 @@ static void add_curves(struct hrf_out *out, const struct training_page *page, bo
     const bool is_class = page->scored.kind == HRF_LABEL_CLASS;
     const size_t first = is_class && classes->n_items == 2 ? 1 : 0;
     HRF_AUTO_FREE struct hrf_labelled *items = hrf_alloc_array(page->scored.n + 1, sizeof *items);
-    if (page->scored.n == 0 || page->scored.kind == HRF_LABEL_NUMBERS)
+    if (page->scored.n == 0 || (!is_class && page->scored.kind != HRF_LABEL_SEVERAL))
         return;
     hrf_out_markup(out, "<section><h2>%s <small>%s</small></h2>\n",
                    is_recall ? "Precision and recall" : "ROC curve",
@@ -389,10 +391,27 @@ static int by_size(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
+/* The share of a picture's pixels that are called wrongly. */
+static float wrong_share(const struct training_page *page, size_t i)
+{
+    const size_t n_classes = page->trainings->classes->n_items;
+    const float *scores = page->scored.scores + i * (2 * n_classes + 1);
+    float all = 0, right = 0;
+    for (size_t k = 0; k < n_classes; k++) {
+        all += page->scored.truths[i * n_classes + k];
+        right += scores[k];
+    }
+    return all > 0 ? 1 - right / all : 0;
+}
+
 /* The worst that an item is wrong in; false: it is right. */
 static bool find_mistake(const struct training_page *page, size_t i, struct mistake *out)
 {
     const size_t n_classes = page->trainings->classes->n_items;
+    if (page->scored.kind == HRF_LABEL_PIXELS) {
+        *out = (struct mistake){ i, 0, wrong_share(page, i) };
+        return out->size > 0;
+    }
     const float *scores = page->scored.scores + i * n_classes;
     const float *truths = page->scored.truths + i * n_classes;
     if (page->scored.kind == HRF_LABEL_CLASS) {
@@ -417,6 +436,10 @@ static void add_caption(struct hrf_out *out, const struct training_page *page,
     const double score = (double)page->scored.scores[at];
     const char *name = classes->items[m->class];
     hrf_out_markup(out, "<figcaption>%s<br>", page->scored.names[m->item]);
+    if (page->scored.kind == HRF_LABEL_PIXELS) {
+        hrf_out_addf(out, "%.1f %% of its pixels</figcaption></figure>\n", 100 * (double)m->size);
+        return;
+    }
     if (page->scored.kind == HRF_LABEL_CLASS)
         hrf_out_markup(out, "is %s (%.3f), called %s", name, score,
                        classes->items[called(page, m->item)]);

@@ -13,7 +13,8 @@
 
 typedef double triple[3];
 static const char *const split_names[] = { "folds", "column", NULL };
-static const char *const output_names[] = { "probabilities", "sigmoid", "none", NULL };
+static const char *const output_names[] = { "probabilities", "sigmoid", "none", "segmentation",
+                                            NULL };
 static const char *const last_layer_names[] = { "auto", "fresh", "add", "keep", NULL };
 static const char *const method_names[] = { "fine_tuning", "linear_probe", "knn", NULL };
 static const char *const sampling_names[] = { "balanced", "all", NULL };
@@ -45,7 +46,7 @@ static const struct hrf_setting rows[] = {
     { WORD("model.output", output, label_kind, output_names), .initial = "probabilities",
       .help = "what its numbers are, as in a workflow: probabilities: a picture is of one class; "
               "sigmoid: of several labels at once, or of none; none: numbers as they are "
-              "(regression)" },
+              "(regression); segmentation: each pixel is of one class" },
     { WORD("model.last_layer", last_layer, last_layer, last_layer_names), .initial = "auto",
       .help =
           "fresh: its weights are drawn anew by the seed, as PyTorch draws Linear; add: a layer "
@@ -68,11 +69,17 @@ static const struct hrf_setting rows[] = {
     { PATH("data.folders", folders), NOT_IN_KEY,
       .help = "folder with a folder of pictures (PNG, JPEG) for each class; with split.by column "
               "these lie in folders training, validation and testing" },
+    { PATH("data.masks", masks), NOT_IN_KEY,
+      .help = "with model.output segmentation and data.folders, whose pictures then lie in it "
+              "without folders of classes: folder of masks with the pictures' names (PNG); a "
+              "pixel's value is the number of its class, from 0, and 255 counts for nothing, but "
+              "where masks of two classes have 0 and 255 alone" },
     { PATH("data.csv", csv), NOT_IN_KEY,
       .help = "instead: table with the columns path,label[,patient][,part]; paths are relative to "
               "the table. With model.output sigmoid label is a list such as er;pr, or each of "
               "'classes' has a column of 0 and 1; with none the column is value, or each of "
-              "'classes' has a column of numbers. With tiler.mode slide, beside data.slides, the "
+              "'classes' has a column of numbers; with segmentation it is mask, a path. With "
+              "tiler.mode slide, beside data.slides, the "
               "column slide stands for path" },
     { PATH("data.slides", slides), NOT_IN_KEY,
       .help = "instead: folder of slides, of which patches are cut, or which are images" },
@@ -242,7 +249,8 @@ static void check_lists(struct hrf_reader *r, const struct hrf_train_recipe *rec
             hrf_reader_find(r, 0, 0,
                             "'classes' has '%s', and lists of labels are written with '%c'",
                             recipe->classes.items[i], hrf_label_separator);
-    if (recipe->classes.n_items == 1 && recipe->output == HRF_LABEL_CLASS)
+    if (recipe->classes.n_items == 1 &&
+        (recipe->output == HRF_LABEL_CLASS || recipe->output == HRF_LABEL_PIXELS))
         hrf_reader_find(r, 0, 0,
                         "'classes' has one class only; a classifier tells at least two "
                         "apart");
@@ -283,7 +291,16 @@ static void check_pictures(struct hrf_reader *r, const struct hrf_train_recipe *
                         "given");
     if ((recipe->slides != NULL) != (recipe->annotations != NULL))
         hrf_reader_find(r, 0, 0, "'data.slides' and 'data.annotations' go together");
-    if (recipe->output != HRF_LABEL_CLASS && recipe->csv == NULL)
+    const bool is_segmentation = recipe->output == HRF_LABEL_PIXELS;
+    if ((recipe->masks != NULL) != (is_segmentation && recipe->folders != NULL))
+        hrf_reader_find(r, 0, 0,
+                        "'data.masks' goes with 'data.folders' and 'model.output' segmentation");
+    if (is_segmentation && (recipe->slides != NULL || recipe->method != HRF_METHOD_FINE_TUNING ||
+                            recipe->last_layer == HRF_LAST_LAYER_ADD))
+        hrf_reader_find(r, 0, 0,
+                        "'model.output' segmentation goes neither with 'data.slides', nor with a "
+                        "probe, nor with a layer that is added");
+    if (recipe->output != HRF_LABEL_CLASS && recipe->csv == NULL && !is_segmentation)
         hrf_reader_find(r, 0, 0, "'model.output' is %s: labels have to be in 'data.csv'",
                         output_names[recipe->output]);
     if (recipe->method != HRF_METHOD_FINE_TUNING &&

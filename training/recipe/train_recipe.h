@@ -42,6 +42,7 @@ struct hrf_train_recipe {
     bool has_colours;             /* mean or std are given; else the model's file comes first */
     char *folders, *csv, *slides; /* one of them is given; csv and slides if slides are images */
     char *annotations;            /* with slides */
+    char *masks;                  /* with folders */
     char *patient_until;
     int64_t patch_size, slide_patches;
     double mpp, slide_mpp, min_overlap;

@@ -50,10 +50,11 @@ static int64_t mirrored(int64_t i, int64_t side)
     return i < side ? i : 2 * side - 2 - i;
 }
 
-static void move(const struct draws *d, int64_t side, const unsigned char *rgb, unsigned char *out)
+static void move(const struct draws *d, int64_t side, int64_t n_channels,
+                 const unsigned char *pixels, unsigned char *out)
 {
     for (int64_t y = 0; y < side; y++)
-        for (int64_t x = 0; x < side; x++, out += 3) {
+        for (int64_t x = 0; x < side; x++, out += n_channels) {
             int64_t from_x = x, from_y = y;
             for (int64_t t = 0; t < d->turns; t++) {
                 const int64_t kept = from_x;
@@ -62,12 +63,11 @@ static void move(const struct draws *d, int64_t side, const unsigned char *rgb, 
             }
             from_x = d->flips_x ? side - 1 - from_x : from_x;
             from_y = d->flips_y ? side - 1 - from_y : from_y;
-            const unsigned char *in = rgb + (mirrored(from_y + d->shift_y, side) * side +
-                                             mirrored(from_x + d->shift_x, side)) *
-                                                3;
-            out[0] = in[0];
-            out[1] = in[1];
-            out[2] = in[2];
+            const unsigned char *in = pixels + (mirrored(from_y + d->shift_y, side) * side +
+                                                mirrored(from_x + d->shift_x, side)) *
+                                                   n_channels;
+            for (int64_t c = 0; c < n_channels; c++)
+                out[c] = in[c];
         }
 }
 
@@ -110,11 +110,18 @@ static void change_colours(const struct draws *d, int64_t n_pixels, unsigned cha
     }
 }
 
+void hrf_augment_mask(const struct hrf_augmentation *augmentation, struct hrf_random random,
+                      int64_t side, const unsigned char *mask, unsigned char *out)
+{
+    const struct draws d = draw(augmentation, &random, side);
+    move(&d, side, 1, mask, out);
+}
+
 void hrf_augment(const struct hrf_augmentation *augmentation, struct hrf_random random,
                  int64_t side, const unsigned char *rgb, unsigned char *out)
 {
     const struct draws d = draw(augmentation, &random, side);
-    move(&d, side, rgb, out);
+    move(&d, side, 3, rgb, out);
     if (augmentation->colour > 0)
         change_colours(&d, side * side, out);
     if (augmentation->stain > 0) {

@@ -11,4 +11,8 @@
 void hrf_augment(const struct hrf_augmentation *augmentation, struct hrf_random random,
                  int64_t side, const unsigned char *rgb, unsigned char *out);
 
+/* The same flips, turns and shift of a mask[side][side]. */
+void hrf_augment_mask(const struct hrf_augmentation *augmentation, struct hrf_random random,
+                      int64_t side, const unsigned char *mask, unsigned char *out);
+
 #endif

@@ -17,7 +17,8 @@ struct hrf_sample_feed {
     struct hrf_sample_feed_config config;
     struct hrf_pixel_writer writer;
     int64_t image_bytes;
-    unsigned char *ring; /* [BATCHES_AHEAD][batch][side][side][3] */
+    unsigned char *ring;  /* [BATCHES_AHEAD][batch][side][side][3] */
+    unsigned char *masks; /* [BATCHES_AHEAD][batch][side][side]; NULL: there are none */
     pthread_mutex_t lock;
     pthread_cond_t is_done, has_room;
     int64_t claimed;               /* the next position from `first` on */
@@ -36,6 +37,7 @@ struct hrf_sample_feed {
 struct reader {
     struct hrf_sample_feed *feed;
     unsigned char *read, *changed; /* [list side][list side][3]; NULL: not needed */
+    unsigned char *of_mask, *mask; /* its pixels, and their classes; NULL: there are none */
     struct hrf_image_resizer *resizer;
     unsigned char *image; /* that is being filled */
 };
@@ -81,7 +83,23 @@ static void reader_destroy(struct reader *r)
     hrf_image_resizer_destroy(r->resizer);
     hrf_free(r->read);
     hrf_free(r->changed);
+    hrf_free(r->of_mask);
+    hrf_free(r->mask);
     hrf_free(r);
+}
+
+/* Images with masks have their pictures' size. */
+static enum hrf_status fill_mask(struct reader *r, int64_t position, unsigned char *mask,
+                                 struct hrf_error *err)
+{
+    const struct hrf_sample_feed_config *c = &r->feed->config;
+    const int64_t side = c->list->side;
+    unsigned char *read = is_changed(c) ? r->mask : mask;
+    HRF_TRY(hrf_sample_list_mask(c->list, c->order[position], r->of_mask, read, err));
+    if (is_changed(c))
+        hrf_augment_mask(c->augmentation, hrf_draw(c->seed, HRF_DRAW_PICTURE, c->epoch, position),
+                         side, read, mask);
+    return HRF_OK;
 }
 
 static enum hrf_status fill_image(struct reader *r, int64_t position, unsigned char *image,
@@ -122,6 +140,13 @@ static unsigned char *image_of(const struct hrf_sample_feed *feed, int64_t index
     return feed->ring + (index / batch % BATCHES_AHEAD * batch + index % batch) * feed->image_bytes;
 }
 
+static unsigned char *mask_of(const struct hrf_sample_feed *feed, int64_t index)
+{
+    const int64_t batch = feed->config.batch;
+    return feed->masks +
+           (index / batch % BATCHES_AHEAD * batch + index % batch) * (feed->image_bytes / 3);
+}
+
 /* Called with the lock. False: there is no more to do. */
 static bool claim(struct hrf_sample_feed *feed, int64_t *index)
 {
@@ -145,7 +170,9 @@ static void *read_images(void *argument)
         struct hrf_error why = { .status = HRF_OK };
         const int64_t position = feed->config.first + index;
         pthread_mutex_unlock(&feed->lock);
-        const enum hrf_status status = fill_image(r, position, image_of(feed, index), &why);
+        enum hrf_status status = fill_image(r, position, image_of(feed, index), &why);
+        if (status == HRF_OK && feed->masks != NULL)
+            status = fill_mask(r, position, mask_of(feed, index), &why);
         pthread_mutex_lock(&feed->lock);
         if (status != HRF_OK && position < feed->failed) {
             feed->failed = position;
@@ -171,6 +198,9 @@ static enum hrf_status start_thread(struct hrf_sample_feed *feed, struct hrf_err
         is_short = (r->read = hrf_try_alloc(n_bytes)) == NULL;
     if (has_changed(c) && !is_short)
         is_short = (r->changed = hrf_try_alloc(n_bytes)) == NULL;
+    if (feed->masks != NULL && !is_short)
+        is_short = (r->of_mask = hrf_try_alloc(n_bytes)) == NULL ||
+                   (r->mask = hrf_try_alloc(n_bytes / 3)) == NULL;
     if (is_short) {
         reader_destroy(r);
         return hrf_error_set(err, HRF_E_NOMEM, "no memory for a picture of %lld px",
@@ -198,8 +228,9 @@ static int count_threads(const struct hrf_sample_feed_config *c)
 int64_t hrf_sample_feed_memory(const struct hrf_sample_feed_config *c)
 {
     const int64_t n_own = has_read(c) + has_changed(c);
-    return BATCHES_AHEAD * c->batch * c->form->side * c->form->side * 3 +
-           count_threads(c) * n_own * picture_bytes(c);
+    const int64_t of_masks = c->list->has_masks ? 1 : 0; /* a byte beside the three of a pixel */
+    return BATCHES_AHEAD * c->batch * c->form->side * c->form->side * (3 + of_masks) +
+           count_threads(c) * (n_own * picture_bytes(c) + of_masks * picture_bytes(c) / 3 * 4);
 }
 
 enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *config,
@@ -218,6 +249,12 @@ enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *conf
                                      (size_t)feed->image_bytes);
     HRF_CHECK_MEMORY(feed->ring != NULL, err, "no memory for %d batches of %lld images of %lld px",
                      (int)BATCHES_AHEAD, (long long)config->batch, (long long)config->form->side);
+    if (config->list->has_masks) {
+        feed->masks = hrf_try_alloc_array((size_t)(BATCHES_AHEAD * config->batch),
+                                          (size_t)(feed->image_bytes / 3));
+        HRF_CHECK_MEMORY(feed->masks != NULL, err, "no memory for the masks of %d batches",
+                         (int)BATCHES_AHEAD);
+    }
     while (feed->n_threads < count_threads(config))
         HRF_TRY(start_thread(feed, err));
     HRF_MOVE(*out, feed);
@@ -238,6 +275,7 @@ void hrf_sample_feed_destroy(struct hrf_sample_feed *feed)
     pthread_cond_destroy(&feed->is_done);
     pthread_mutex_destroy(&feed->lock);
     hrf_free(feed->ring);
+    hrf_free(feed->masks);
     hrf_free(feed);
 }
 
@@ -271,6 +309,11 @@ void hrf_sample_feed_put(const struct hrf_sample_feed *feed, int64_t image,
     hrf_pixel_writer_end(&feed->writer);
 }
 
+const unsigned char *hrf_sample_feed_mask(const struct hrf_sample_feed *feed, int64_t image)
+{
+    return feed->masks == NULL ? NULL : mask_of(feed, feed->taken * feed->config.batch + image);
+}
+
 void hrf_sample_feed_give_back(struct hrf_sample_feed *feed)
 {
     pthread_mutex_lock(&feed->lock);
@@ -281,13 +324,21 @@ void hrf_sample_feed_give_back(struct hrf_sample_feed *feed)
 }
 
 enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
-                                     struct hrf_error *err)
+                                     unsigned char *masks, struct hrf_error *err)
 {
     const int64_t side = feed->config.form->side;
     const struct hrf_box all = { { 0, 0 }, { side, side } };
     HRF_TRY(hrf_sample_feed_hold(feed, err));
     for (int64_t i = 0; i < feed->config.batch; i++)
         hrf_sample_feed_put(feed, i, &all, images + i * feed->image_bytes);
+    for (int64_t i = 0; masks != NULL && i < feed->config.batch; i++) {
+        const size_t n_pixels = (size_t)(side * side);
+        unsigned char *mask = masks + (size_t)i * n_pixels;
+        if (feed->masks != NULL && i < images_of(feed, feed->taken))
+            memcpy(mask, hrf_sample_feed_mask(feed, i), n_pixels);
+        else
+            memset(mask, HRF_NO_CLASS, n_pixels);
+    }
     hrf_sample_feed_give_back(feed);
     return HRF_OK;
 }

@@ -34,15 +34,18 @@ HRF_CHECKED enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_
                                                    struct hrf_error *err);
 void hrf_sample_feed_destroy(struct hrf_sample_feed *feed);
 HRF_DEFINE_AUTO(hrf_sample_feed)
-/* The next batch into images[batch][side][side][3]; what the last one lacks is 0. */
+/* The next batch into images[batch][side][side][3]; what the last one lacks is 0. `masks`: the
+ * classes of their pixels, [batch][side][side], changed as the images are; NULL: there are none. */
 HRF_CHECKED enum hrf_status hrf_sample_feed_next(struct hrf_sample_feed *feed, float *images,
-                                                 struct hrf_error *err);
+                                                 unsigned char *masks, struct hrf_error *err);
 /* The same in steps, for a network that takes images in parts: wait for the next batch, take boxes
  * of its images as often as is wanted, [rows][columns][3], and give it back. */
 HRF_CHECKED enum hrf_status hrf_sample_feed_hold(struct hrf_sample_feed *feed,
                                                  struct hrf_error *err);
 void hrf_sample_feed_put(const struct hrf_sample_feed *feed, int64_t image,
                          const struct hrf_box *box, float *out);
+/* The mask of an image of it, [side][side]; NULL: there are none. */
+const unsigned char *hrf_sample_feed_mask(const struct hrf_sample_feed *feed, int64_t image);
 void hrf_sample_feed_give_back(struct hrf_sample_feed *feed);
 /* Bytes that a feed of this configuration holds. */
 int64_t hrf_sample_feed_memory(const struct hrf_sample_feed_config *config);

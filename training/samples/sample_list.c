@@ -19,6 +19,7 @@ static void sample_release(struct hrf_sample *sample)
     hrf_free(sample->path);
     hrf_free(sample->patient);
     hrf_free(sample->name);
+    hrf_free(sample->mask);
 }
 
 void hrf_sample_list_destroy(struct hrf_sample_list *list)
@@ -85,6 +86,22 @@ enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64
         return hrf_error_set(err, HRF_E_USER, "'%s' has changed: it is %lld x %lld px now", path,
                              (long long)header.width, (long long)header.height);
     return read_picture(path, &header, rgb, err);
+}
+
+enum hrf_status hrf_sample_list_mask(const struct hrf_sample_list *list, int64_t i,
+                                     unsigned char *rgb, unsigned char *classes,
+                                     struct hrf_error *err)
+{
+    const char *path = list->items[i].mask;
+    struct hrf_picture_header header;
+    HRF_TRY(read_picture(path, &header, NULL, err));
+    if (header.width != list->side || header.height != list->side)
+        return hrf_error_set(err, HRF_E_USER, "'%s' has changed: it is %lld x %lld px now", path,
+                             (long long)header.width, (long long)header.height);
+    HRF_TRY(read_picture(path, &header, rgb, err));
+    for (int64_t p = 0; p < list->side * list->side; p++)
+        classes[p] = list->classes[rgb[3 * p]];
+    return HRF_OK;
 }
 
 /* ---- what is found, and what is wrong with it ---- */
@@ -161,6 +178,18 @@ bool hrf_sample_is_slide(const char *name)
 
 /* ---- folders ---- */
 
+/* The mask of the same name as the picture that was added last. */
+static void add_mask(struct search *s, const char *name)
+{
+    HRF_AUTO_FREE char *stem = hrf_path_stem(name);
+    HRF_AUTO_FREE char *folder = hrf_path_directory(name);
+    HRF_AUTO_FREE char *file = hrf_format("%s.png", stem);
+    HRF_AUTO_FREE char *masks = strcmp(folder, ".") == 0 ? hrf_strdup(s->recipe->masks)
+                                                         : hrf_path_join(s->recipe->masks, folder);
+    s->list->items[s->list->set.n_items - 1].mask = hrf_path_join(masks, file);
+}
+
+/* The pictures of one class, or with masks. */
 static void find_in_class(struct search *s, const char *folder, const char *prefix, int64_t label,
                           enum hrf_training_part part)
 {
@@ -175,6 +204,8 @@ static void find_in_class(struct search *s, const char *folder, const char *pref
             HRF_AUTO_FREE char *name = hrf_path_join(prefix, names.items[i]);
             add_sample(s, name, hrf_path_join(folder, names.items[i]), patient_of(s, name), label,
                        part, 0);
+            if (s->recipe->masks != NULL)
+                add_mask(s, name);
         }
 }
 
@@ -185,6 +216,10 @@ static void find_in_classes(struct search *s, const char *folder, const char *pr
     const struct hrf_text_list *classes = &s->recipe->classes;
     HRF_AUTO_RELEASE(hrf_text_list) names = { .items = NULL };
     struct hrf_error why = { .status = HRF_OK };
+    if (s->recipe->masks != NULL) {
+        find_in_class(s, folder, prefix, 0, part);
+        return;
+    }
     if (hrf_path_list_directory(folder, &names, &why) != HRF_OK) {
         wrong(s, folder, 0, "%s", why.text);
         return;
@@ -227,6 +262,8 @@ static void find_in_folders(struct search *s)
 }
 
 /* ---- table ---- */
+
+static const char *const label_titles[HRF_N_LABEL_KINDS] = { "label", "label", "value", "mask" };
 
 struct columns {
     int path, label, patient, part; /* -1: there is none */
@@ -306,6 +343,12 @@ static bool read_truth(struct search *s, const struct hrf_csv_row *row, const st
 {
     const struct hrf_train_recipe *recipe = s->recipe;
     struct hrf_error why = { .status = HRF_OK };
+    if (recipe->output == HRF_LABEL_PIXELS) { /* its mask is read later */
+        memset(truth, 0, recipe->classes.n_items * sizeof *truth);
+        if (hrf_csv_cell(row, c->label)[0] == '\0')
+            wrong(s, recipe->csv, row->line, "there is no mask");
+        return hrf_csv_cell(row, c->label)[0] != '\0';
+    }
     if (c->of_classes == NULL) {
         if (hrf_label_parse(recipe->output, hrf_csv_cell(row, c->label), &recipe->classes, truth,
                             &why) == HRF_OK)
@@ -360,6 +403,11 @@ static void take_row(struct search *s, const struct hrf_csv_row *row, const stru
     file = NULL;
     if (!is_class)
         keep_truth(s, truth);
+    if (recipe->output == HRF_LABEL_PIXELS) {
+        HRF_AUTO_FREE char *folder = hrf_path_directory(recipe->csv);
+        s->list->items[s->list->set.n_items - 1].mask = hrf_path_join(folder,
+                                                                      hrf_csv_cell(row, c->label));
+    }
 }
 
 /* A column for each class if there is no column of all; false: one is missing. */
@@ -367,11 +415,11 @@ static bool find_class_columns(struct search *s, const struct hrf_csv_row *title
                                struct columns *c)
 {
     const struct hrf_train_recipe *recipe = s->recipe;
-    const char *all = recipe->output == HRF_LABEL_NUMBERS ? "value" : "label";
+    const char *all = label_titles[recipe->output];
     if (c->label >= 0)
         return true;
-    if (recipe->output == HRF_LABEL_CLASS) {
-        wrong(s, recipe->csv, 1, "there is no column 'label'");
+    if (recipe->output == HRF_LABEL_CLASS || recipe->output == HRF_LABEL_PIXELS) {
+        wrong(s, recipe->csv, 1, "there is no column '%s'", all);
         return false;
     }
     c->of_classes = hrf_alloc_array(recipe->classes.n_items + 1, sizeof *c->of_classes);
@@ -397,10 +445,9 @@ static void find_in_table(struct search *s)
     }
     const struct hrf_csv_row none = { .n_fields = 0 };
     const struct hrf_csv_row *titles = csv->n_rows > 0 ? &csv->rows[0] : &none;
-    const bool is_numbers = s->recipe->output == HRF_LABEL_NUMBERS;
     const char *name = name_column(s->recipe);
     struct columns c = { hrf_csv_column(titles, name),
-                         hrf_csv_column(titles, is_numbers ? "value" : "label"),
+                         hrf_csv_column(titles, label_titles[s->recipe->output]),
                          hrf_csv_column(titles, "patient"), hrf_csv_column(titles, "part"), NULL };
     HRF_AUTO_FREE int *of_classes = NULL;
     if (c.path < 0)
@@ -417,6 +464,85 @@ static void find_in_table(struct search *s)
 }
 
 /* ---- checks ---- */
+
+struct mask_look {
+    uint32_t counts[256]; /* pixels of each value */
+    char *why;            /* heap; NULL: it can be used */
+};
+
+static void look_at_mask(const struct search *s, struct hrf_sample *sample, struct mask_look *look)
+{
+    struct hrf_picture_header header;
+    struct hrf_error why = { .status = HRF_OK };
+    const int64_t side = s->list->side;
+    if (read_picture(sample->mask, &header, NULL, &why) != HRF_OK) {
+        look->why = hrf_strdup(why.text);
+        return;
+    }
+    if (header.width != side || header.height != side) {
+        look->why = hrf_format("'%s' is %lld x %lld px, and its picture %lld", sample->mask,
+                               (long long)header.width, (long long)header.height, (long long)side);
+        return;
+    }
+    HRF_AUTO_FREE unsigned char *rgb = hrf_alloc_array((size_t)(side * side) + 1, 3);
+    if (read_picture(sample->mask, &header, rgb, &why) != HRF_OK ||
+        hrf_hash_file(sample->mask, sample->mask_sha256, &why) != HRF_OK)
+        look->why = hrf_strdup(why.text);
+    for (int64_t p = 0; p < side * side && look->why == NULL; p++) {
+        const unsigned char *v = rgb + 3 * p;
+        if (v[0] != v[1] || v[0] != v[2])
+            look->why = hrf_format("'%s' has colours; a pixel of a mask is the number of its class",
+                                   sample->mask);
+        look->counts[v[0]]++;
+    }
+}
+
+/* What the values stand for, and how many pixels of each class a picture has. */
+static void count_classes(struct search *s, struct mask_look *looks)
+{
+    struct hrf_sample_list *list = s->list;
+    struct hrf_training_set *set = &list->set;
+    const size_t n = set->n_classes;
+    bool has[256] = { false };
+    for (size_t i = 0; i < set->n_items; i++)
+        for (int v = 0; v < 256; v++)
+            has[v] = has[v] || looks[i].counts[v] > 0;
+    for (size_t v = 0; v < 256; v++)
+        list->classes[v] = v < n ? (unsigned char)v : HRF_NO_CLASS;
+    if (n == 2 && !has[1]) /* masks of yes and no */
+        list->classes[255] = 1;
+    hrf_free(set->truths);
+    set->truths = hrf_calloc(set->n_items * n + 1, sizeof *set->truths);
+    for (size_t i = 0; i < set->n_items; i++)
+        for (size_t v = 0; v < 256; v++) {
+            if (looks[i].counts[v] == 0 || looks[i].why != NULL)
+                continue;
+            if (list->classes[v] != HRF_NO_CLASS)
+                set->truths[i * n + list->classes[v]] += (float)looks[i].counts[v];
+            else if (v != 255)
+                wrong(s, set->labels, set->items[i].line,
+                      "'%s' has the value %zu, and there are %zu classes, from 0",
+                      list->items[i].mask, v, n);
+        }
+}
+
+static void look_at_masks(struct search *s)
+{
+    struct hrf_sample_list *list = s->list;
+    const size_t n = list->set.n_items;
+    struct mask_look *looks = hrf_calloc(n + 1, sizeof *looks);
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < n; i++)
+        look_at_mask(s, &list->items[i], &looks[i]);
+    for (size_t i = 0; i < n; i++)
+        if (looks[i].why != NULL)
+            wrong(s, list->set.labels, list->set.items[i].line, "%s", looks[i].why);
+    list->has_masks = true;
+    count_classes(s, looks);
+    for (size_t i = 0; i < n; i++)
+        hrf_free(looks[i].why);
+    hrf_free(looks);
+}
 
 /* Header and hash of every file; threads take files, the findings are told in order. */
 static void look_at_files(struct search *s)
@@ -510,7 +636,7 @@ static void check_split(struct search *s)
     struct hrf_training_set *set = &s->list->set;
     struct hrf_error why = { .status = HRF_OK };
     check_classes(s);
-    if (s->recipe->output == HRF_LABEL_SEVERAL)
+    if (s->recipe->output == HRF_LABEL_SEVERAL || s->recipe->output == HRF_LABEL_PIXELS)
         hrf_training_set_group(set);
     if (!set->is_by_folds)
         hrf_training_set_find_conflicts(set, tell_conflict, s);
@@ -569,6 +695,8 @@ enum hrf_status hrf_sample_list_check(struct hrf_sample_list *list,
         .recipe = recipe, .list = list, .findings = findings, .n_wrong = list->n_wrong
     };
     look_at_files(&s);
+    if (recipe->output == HRF_LABEL_PIXELS)
+        look_at_masks(&s);
     check_split(&s);
     return tell_wrong(&s, err);
 }

@@ -9,14 +9,19 @@
 
 struct hrf_sample {
     char *path, *patient;
-    char *name;                /* path as the data name it: below the folder, or as in the table */
+    char *name; /* path as the data name it: below the folder, or as in the table */
+    char *mask; /* path; NULL: none */
+    char mask_sha256[HRF_HASH_HEX];
     char sha256[HRF_HASH_HEX]; /* of its bytes, or of what it was made of; "": not known yet */
 };
+enum { HRF_NO_CLASS = 255 };
 struct hrf_sample_list {
     struct hrf_training_set set;
     struct hrf_sample *items; /* [set.n_items] */
     int64_t side;             /* px; all pictures are squares of it */
-    size_t n_wrong;           /* mistakes that hrf_sample_list_find() met, and told */
+    bool has_masks;
+    unsigned char classes[256]; /* that values of masks stand for; HRF_NO_CLASS: for none */
+    size_t n_wrong;             /* mistakes that hrf_sample_list_find() met, and told */
 };
 /* Finds the pictures, or slides that are images (recipe->tiler_mode), of which those without a
  * label or a file are left out. What is wrong (missing, with an unknown label, there twice) is
@@ -43,5 +48,9 @@ HRF_DEFINE_AUTO(hrf_sample_list)
 /* Reads a picture into rgb[side][side][3]. Any thread. */
 HRF_CHECKED enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64_t i,
                                                    unsigned char *rgb, struct hrf_error *err);
+/* Reads its mask into classes[side][side]; `rgb` has room for a picture. Any thread. */
+HRF_CHECKED enum hrf_status hrf_sample_list_mask(const struct hrf_sample_list *list, int64_t i,
+                                                 unsigned char *rgb, unsigned char *classes,
+                                                 struct hrf_error *err);
 
 #endif

@@ -123,6 +123,26 @@ static void figures_of_numbers_are_in_their_unit(void **state)
     assert_true(isnan(f.auc));
 }
 
+static void figures_of_pixels_are_of_all_pictures_together(void **state)
+{
+    (void)state;
+    /* right of each class, called so, loss */
+    static const float scores[2][5] = { { 6, 2, 7, 3, 0.1F }, { 9, 0, 10, 0, 0.2F } };
+    static const float truths[2][2] = { { 7, 3 }, { 9, 1 } };
+    char *names[] = { (char[]){ "around" }, (char[]){ "gland" } };
+    const struct hrf_text_list classes = two_classes(names);
+    HRF_AUTO_RELEASE(hrf_scored) scored = { .kind = HRF_LABEL_PIXELS };
+    for (size_t i = 0; i < 2; i++)
+        hrf_scored_add(&scored, scores[i], truths[i], 2);
+    struct hrf_scored_figures f = hrf_scored_figures_of_one(&scored, &classes, 1, "pictures",
+                                                            "testing");
+    assert_float_equal(f.dice, 4.0 / 7, 1e-6);
+    assert_float_equal(f.balanced_accuracy, 0.5, 1e-6);
+    f = hrf_scored_figures_of(&scored, &classes, "pictures", "testing");
+    assert_float_equal(f.dice, (4.0 / 7 + 30.0 / 33) / 2, 1e-6);
+    assert_float_equal(f.balanced_accuracy, (0.5 + 15.0 / 16) / 2, 1e-6);
+}
+
 static void items_of_several_labels_are_grouped_by_the_rarest(void **state)
 {
     (void)state;
@@ -255,6 +275,7 @@ int main(void)
         cmocka_unit_test(labels_and_numbers_are_read_as_they_were_written),
         cmocka_unit_test(figures_of_labels_are_the_mean_of_theirs),
         cmocka_unit_test(figures_of_numbers_are_in_their_unit),
+        cmocka_unit_test(figures_of_pixels_are_of_all_pictures_together),
         cmocka_unit_test(items_of_several_labels_are_grouped_by_the_rarest),
         cmocka_unit_test(patients_stay_together_in_every_fold),
         cmocka_unit_test(a_patient_in_two_parts_is_found),

@@ -164,6 +164,25 @@ static void a_shift_is_mirrored_at_the_border(void **state)
     assert_true(has_moved);
 }
 
+static void a_mask_is_changed_as_its_picture(void **state)
+{
+    (void)state;
+    const struct hrf_augmentation places = { .flips = true, .turns = true, .shift = 0.3 };
+    struct hrf_augmentation all = places;
+    unsigned char rgb[BYTES], mask[SIDE * SIDE], out[BYTES], of_mask[SIDE * SIDE];
+    all.colour = all.stain = 0.2; /* they draw no less, and do not reach the mask */
+    fill(rgb, 4);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        mask[i] = rgb[3 * i];
+    for (int i = 0; i < 50; i++) {
+        const struct hrf_random random = hrf_draw(1, HRF_DRAW_PICTURE, 1, i);
+        hrf_augment(&places, random, SIDE, rgb, out);
+        hrf_augment_mask(&all, random, SIDE, mask, of_mask);
+        for (int p = 0; p < SIDE * SIDE; p++)
+            assert_int_equal(of_mask[p], out[3 * p]);
+    }
+}
+
 static void a_picture_is_of_its_seed_epoch_and_place_alone(void **state)
 {
     (void)state;
@@ -250,7 +269,7 @@ static void boxes_of_images_are_parts_of_them(void **state)
     assert_int_equal(hrf_sample_feed_create(&c, &whole, NULL), HRF_OK);
     assert_int_equal(hrf_sample_feed_create(&c, &parts, NULL), HRF_OK);
     for (int batch = 0; batch < 2; batch++) {
-        assert_int_equal(hrf_sample_feed_next(whole, images, NULL), HRF_OK);
+        assert_int_equal(hrf_sample_feed_next(whole, images, NULL, NULL), HRF_OK);
         assert_int_equal(hrf_sample_feed_hold(parts, NULL), HRF_OK);
         for (int i = 0; i < 2; i++) {
             hrf_sample_feed_put(parts, i, &box, part);
@@ -285,7 +304,7 @@ static void batches_come_in_order_from_any_place_on_any_number_of_threads(void *
             HRF_AUTO(hrf_sample_feed) feed = NULL;
             assert_int_equal(hrf_sample_feed_create(&c, &feed, NULL), HRF_OK);
             for (int64_t i = c.first; i < c.n; i += 2) {
-                assert_int_equal(hrf_sample_feed_next(feed, images, NULL), HRF_OK);
+                assert_int_equal(hrf_sample_feed_next(feed, images, NULL, NULL), HRF_OK);
                 const float first = (float)(10 * order[i] + 5) / 255;
                 assert_float_equal(images[BYTES - 1], first, 1e-6);
                 const float next = i + 1 < c.n ? (float)(10 * order[i + 1] + 5) / 255 : 0;
@@ -298,9 +317,9 @@ static void batches_come_in_order_from_any_place_on_any_number_of_threads(void *
     assert_int_equal(hrf_file_write_atomic(items[5].path, "text", 4, NULL), HRF_OK);
     c.first = 0;
     assert_int_equal(hrf_sample_feed_create(&c, &feed, NULL), HRF_OK);
-    assert_int_equal(hrf_sample_feed_next(feed, images, &err), HRF_OK);
-    assert_int_equal(hrf_sample_feed_next(feed, images, &err), HRF_OK);
-    assert_int_equal(hrf_sample_feed_next(feed, images, &err), HRF_E_USER);
+    assert_int_equal(hrf_sample_feed_next(feed, images, NULL, &err), HRF_OK);
+    assert_int_equal(hrf_sample_feed_next(feed, images, NULL, &err), HRF_OK);
+    assert_int_equal(hrf_sample_feed_next(feed, images, NULL, &err), HRF_E_USER);
     assert_non_null(strstr(err.text, "5.png' cannot be read: it is no PNG or JPEG"));
     hrf_sample_feed_destroy(feed); /* it reads ahead, from these paths */
     for (int i = 0; i < PICTURES; i++)
@@ -316,6 +335,7 @@ int main(void)
         cmocka_unit_test(nothing_asked_for_changes_nothing),
         cmocka_unit_test(flips_and_turns_give_the_eight_symmetries),
         cmocka_unit_test(a_shift_is_mirrored_at_the_border),
+        cmocka_unit_test(a_mask_is_changed_as_its_picture),
         cmocka_unit_test(a_picture_is_of_its_seed_epoch_and_place_alone),
         cmocka_unit_test(what_is_left_out_takes_its_truth_with_it),
         cmocka_unit_test(boxes_of_images_are_parts_of_them),
