@@ -192,7 +192,8 @@ static bool give_attention(struct hrf_backward *b)
     struct hrf_shape shape = of_q, of_k = of_v;
     const int32_t last = of_q.rank - 1;
     shape.dims[last - 1] = of_v.rank == of_q.rank ? of_v.dims[last - 1] : 0;
-    if (hrf_node_has_input(&b->node, HRF_ATTENTION_MASK) || !hrf_shape_equal(&shape, &of_v))
+    if (hrf_node_has_input(&b->node, HRF_ATTENTION_MASK) || !hrf_shape_equal(&shape, &of_v) ||
+        hrf_shape_count(&of_q) == 0 || hrf_shape_count(&of_v) == 0)
         return false;
     if (from->attention.transpose_k) {
         of_k.dims[last] = of_v.dims[last - 1];
