@@ -4,6 +4,7 @@
 #include "base/message.h"
 #include "base/path.h"
 #include "engine/cli/cli.h"
+#include "engine/run/joined.h"
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
 #include "training/cutting/patch_cutter.h"
@@ -15,8 +16,14 @@
 #include <stdio.h>
 #include <string.h>
 
+struct train_request {
+    const struct hrf_train_request *request;
+    const char *file;
+};
+
 struct train_command {
     const struct hrf_train_request *request;
+    struct hrf_comm *comm; /* of processes that share each training; NULL: there is one */
     struct hrf_train_recipe *recipe;
     struct hrf_sample_list *list;
     struct hrf_left_outs left_out;
@@ -73,6 +80,7 @@ static enum hrf_status write_list(const struct train_command *c, struct hrf_erro
                              "of jobs: leave 'executor' out");
     HRF_TRY(hrf_path_absolute(c->recipe->out, &list.out, err));
     HRF_TRY(hrf_path_absolute(c->recipe->model, &list.model, err));
+    list.layout = hrf_strdup(c->recipe->layout);
     list.items = hrf_calloc((size_t)hrf_trainings_count(&c->all) + 1, sizeof *list.items);
     for (int64_t i = 0; i < hrf_trainings_count(&c->all); i++) {
         struct hrf_listed_training *item = &list.items[list.n];
@@ -197,17 +205,53 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
     c->title = hrf_path_name(file);
     c->tuning->version = HRF_VERSION;
     c->tuning->device = r->device;
+    c->tuning->comm = c->comm;
     c->tuning->n_threads = (int32_t)hrf_trainings_threads(&c->all);
     HRF_TRY(check_trainings(c, err));
-    HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
     if (r->list != NULL)
         return write_list(c, err);
+    HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
     if (r->summary)
         return write_summary(c, err);
     if (c->recipe->method != HRF_METHOD_FINE_TUNING)
         HRF_TRY(embed(c, err));
     HRF_TRY(hrf_trainings_run(&c->all, err));
-    return hrf_trainings_is_one(&c->all) ? HRF_OK : write_summary(c, err);
+    const bool writes = c->comm == NULL || c->comm->rank == 0;
+    return hrf_trainings_is_one(&c->all) || !writes ? HRF_OK : write_summary(c, err);
+}
+
+/* On one of the ranks of train.layout, or on all of them as threads. */
+static enum hrf_status train_joined(const void *context, const struct hrf_joined *joined,
+                                    struct hrf_error *err)
+{
+    const struct train_request *r = context;
+    HRF_AUTO_RELEASE(train_command) c = { .request = r->request, .comm = joined->comm };
+    return train_all(&c, r->file, err);
+}
+
+/* The text of train.layout, which says how many ranks there have to be; heap. */
+static enum hrf_status read_layout(const char *file, char **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_train_recipe) recipe = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    const enum hrf_status status = hrf_train_recipe_read(file, &recipe, &findings, err);
+    fputs(findings.text.text, stderr);
+    HRF_TRY(status);
+    *out = hrf_strdup(recipe->layout);
+    return HRF_OK;
+}
+
+static enum hrf_status train_with(const struct hrf_train_request *request, const char *file,
+                                  struct hrf_error *err)
+{
+    const struct train_request with = { request, file };
+    HRF_AUTO_FREE char *layout = NULL;
+    if (request->comm != NULL)
+        HRF_TRY(read_layout(file, &layout, err));
+    if (request->comm != NULL && request->jobs > 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "--comm is for trainings one after the other: leave --jobs out");
+    return hrf_joined_run(request->comm, layout, train_joined, &with, err);
 }
 
 static void print_keys(void)
@@ -229,11 +273,10 @@ int hrf_engine_train(const struct hrf_command *command, int argc, char **argv)
         return 0;
     }
     struct hrf_error err = { .status = HRF_OK };
-    HRF_AUTO_RELEASE(train_command) c = { .request = &request };
     enum hrf_status status = hrf_trainings_check_jobs(request.jobs, request.threads, &err);
     if (status == HRF_OK && args.n_operands != 1)
         status = hrf_error_set(&err, HRF_E_USER, "train needs one file");
     if (status == HRF_OK)
-        status = train_all(&c, args.operands[0], &err);
+        status = train_with(&request, args.operands[0], &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);
 }

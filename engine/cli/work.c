@@ -18,13 +18,16 @@ static void take_signals(void (*stop)(int))
     sigaction(SIGUSR1, &action, NULL);
 }
 
-/* With several ranks each of them has a record of its own that says how it ended. */
-static int score_patches(const char *name, const char *spec_path, enum hrf_job_kind kind)
+/* Jobs that may have several ranks. With several each of them has a record of its own that says how
+ * it ended. */
+static int work_on_ranks(const char *name, const char *spec_path, enum hrf_job_kind kind)
 {
     HRF_AUTO_RELEASE(hrf_worker) job = { .spec = NULL };
     struct hrf_error err = { .status = HRF_OK };
     take_signals(hrf_worker_stop);
-    const enum hrf_status status = hrf_worker_run_job(&job, spec_path, kind, &err);
+    const enum hrf_status status = kind == HRF_JOB_TRAIN_NETWORK
+                                       ? hrf_train_worker_run(&job, spec_path, &err)
+                                       : hrf_worker_run_job(&job, spec_path, kind, &err);
     int code = job.ranks == NULL
                    ? hrf_job_worker_end(HRF_ENGINE_PROGRAM, name, spec_path, status, &err)
                    : hrf_status_row(status)->worker_exit_code;
@@ -45,15 +48,12 @@ int hrf_engine_work(const struct hrf_command *command, int argc, char **argv)
     enum hrf_job_kind kind = HRF_JOB_TILE;
     while (strcmp(hrf_engine_commands[HRF_ENGINE_WORKERS + kind].name, command->name) != 0)
         kind++;
-    if (kind == HRF_JOB_INFER || kind == HRF_JOB_CALIBRATE)
-        return score_patches(command->name, spec_path, kind);
+    if (kind == HRF_JOB_INFER || kind == HRF_JOB_CALIBRATE || kind == HRF_JOB_TRAIN_NETWORK)
+        return work_on_ranks(command->name, spec_path, kind);
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status;
     if (kind == HRF_JOB_TILE) {
         status = hrf_tile_worker_run(spec_path, &err);
-    } else if (kind == HRF_JOB_TRAIN_NETWORK) {
-        take_signals(hrf_train_worker_stop);
-        status = hrf_train_worker_run(spec_path, &err);
     } else {
         take_signals(hrf_head_worker_stop);
         status = hrf_head_worker_run(spec_path, kind, &err);

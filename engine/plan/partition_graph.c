@@ -62,6 +62,7 @@ static enum hrf_status get_constant(struct building *b, int32_t value, int32_t *
         HRF_TRY(hrf_graph_borrow_value(b->to, v->name, v->dtype, &v->shape, v->data,
                                        &b->values[value], err));
         b->to->values[b->values[value]].quantization = v->quantization;
+        b->to->values[b->values[value]].is_variable = v->is_variable;
     }
     *index = b->values[value];
     return HRF_OK;
@@ -97,6 +98,11 @@ static enum hrf_status get_part_of_constant(struct building *b, const struct hrf
         part = hrf_tokens_constant(b->from, node, k, box);
     if (part.axis < 0 || (part.lo == 0 && part.hi == v->shape.dims[part.axis]))
         return get_constant(b, node->inputs[k], index, err);
+    if (v->is_variable)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "'%s' is trained, and ranks that share an image's tokens would each "
+                             "have a part of it: use data= or stages= instead of spatial=",
+                             v->name);
     *index = HRF_NO_VALUE;
     return part.hi > part.lo ? cut_constant(b, v, part.axis, part.lo, part.hi, index, err) : HRF_OK;
 }

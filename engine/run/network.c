@@ -45,7 +45,8 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
                              n_ranks, config->comm->n_ranks);
     HRF_TRY(hrf_work_create(graph, &config->session, config->layout, &n->work, err));
     HRF_TRY(hrf_rank_create(n->work, &config->session, config->comm, &n->rank, err));
-    hrf_graph_drop_constants(n->work->graph); /* this rank's kernels have theirs */
+    if (config->session.n_variables == 0)         /* else kernels are made with them again */
+        hrf_graph_drop_constants(n->work->graph); /* this rank's kernels have theirs */
     hrf_strbuf_adds(&n->work->notes, hrf_rank_notes(n->rank));
     n->comm = config->comm;
     memcpy(n->comm->reported, n->comm->counts, sizeof n->comm->reported);
@@ -143,6 +144,16 @@ enum hrf_status hrf_network_run(struct hrf_network *n, hrf_source *source, void 
     if (n->parallel != NULL)
         return hrf_parallel_run(n->parallel, source, context, err);
     return hrf_rank_run(n->rank, source, context, n->outputs, err);
+}
+
+enum hrf_status hrf_network_refresh(struct hrf_network *n, struct hrf_error *err)
+{
+    if (n->rank != NULL)
+        return hrf_rank_refresh(n->rank, err);
+    if (n->parallel == NULL)
+        return hrf_error_set(err, HRF_E_BUG, "weights change on several ranks only");
+    hrf_parallel_refresh(n->parallel);
+    return HRF_OK;
 }
 
 static void count_threads(struct hrf_network *n, struct hrf_comm_count *sum)

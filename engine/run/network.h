@@ -37,6 +37,9 @@ bool hrf_network_is_fed(const struct hrf_network *network);
 struct hrf_box hrf_network_fed(const struct hrf_network *network, int64_t size);
 HRF_CHECKED enum hrf_status hrf_network_run(struct hrf_network *network, hrf_source *source,
                                             void *context, struct hrf_error *err);
+/* After the numbers of session.variables have changed; between two runs. Each process has its own
+ * numbers, which the caller keeps equal. */
+HRF_CHECKED enum hrf_status hrf_network_refresh(struct hrf_network *network, struct hrf_error *err);
 int32_t hrf_network_n_outputs(const struct hrf_network *network);
 struct hrf_shape hrf_network_output_shape(const struct hrf_network *network, int32_t i);
 /* Dense float32, N, H, W, C for rank 4; valid until the next run. With a comm: on rank 0 only. */

@@ -30,6 +30,7 @@ struct hrf_parallel {
     int64_t job;
     int32_t n_done;
     bool is_ending, has_failed, has_locks;
+    bool is_refreshed; /* the present job begins with hrf_rank_refresh() */
     hrf_source *source;
     void *context;
 };
@@ -46,6 +47,10 @@ static enum hrf_status work_once(struct worker *w, int64_t job)
         if (status != HRF_OK) /* the other ranks wait for this one */
             comm->ops->abort(comm, w->err.text);
         return status;
+    }
+    if (p->is_refreshed && hrf_rank_refresh(w->rank, &w->err) != HRF_OK) {
+        comm->ops->abort(comm, w->err.text);
+        return w->err.status;
     }
     return hrf_rank_run(w->rank, p->source, p->context, w->index == 0 ? p->outputs : NULL, &w->err);
 }
@@ -119,7 +124,14 @@ enum hrf_status hrf_parallel_run(struct hrf_parallel *p, hrf_source *source, voi
     p->job++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mutex);
-    return wait_for_all(p, err);
+    const enum hrf_status status = wait_for_all(p, err);
+    p->is_refreshed = false;
+    return status;
+}
+
+void hrf_parallel_refresh(struct hrf_parallel *p)
+{
+    p->is_refreshed = true; /* no job is done: the workers see it with the next one's number */
 }
 
 void hrf_parallel_destroy(struct hrf_parallel *p)
@@ -168,7 +180,8 @@ static enum hrf_status start(struct hrf_parallel *p, struct hrf_error *err)
         w->is_started = true;
     }
     HRF_TRY(wait_for_all(p, err));
-    hrf_graph_drop_constants(p->work->graph); /* the ranks' kernels have theirs */
+    if (p->config.n_variables == 0)               /* else kernels are made with them again */
+        hrf_graph_drop_constants(p->work->graph); /* the ranks' kernels have theirs */
     return HRF_OK;
 }
 

@@ -24,6 +24,8 @@ HRF_DEFINE_AUTO(hrf_parallel)
  * fails. */
 HRF_CHECKED enum hrf_status hrf_parallel_run(struct hrf_parallel *parallel, hrf_source *source,
                                              void *context, struct hrf_error *err);
+/* The next run begins with hrf_rank_refresh() on every rank. */
+void hrf_parallel_refresh(struct hrf_parallel *parallel);
 /* Output i of the whole batch; N, H, W, C order for rank 4. Valid until the next run. */
 const float *hrf_parallel_output(const struct hrf_parallel *parallel, int32_t i);
 /* The transports of rank 0's messages, see hrf_rank_transports(). */

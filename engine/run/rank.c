@@ -52,6 +52,7 @@ enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
     HRF_TRY(set_microbatch(shares, copy, err));
     HRF_TRY(hrf_session_prepare(copy, config, &prepared, operations, notes, err));
+    hrf_graph_close_inputs(prepared, config->variables, config->n_variables);
     if (hrf_layout_image_parts(layout) > 1) {
         HRF_TRY(hrf_pass_join_windows(prepared, err));
         HRF_TRY(hrf_pass_pool_tokens(prepared, err));
@@ -367,6 +368,13 @@ enum hrf_status hrf_rank_create(const struct hrf_work *work,
     rank->comm = comm;
     HRF_TRY(build(rank, config, err));
     HRF_MOVE(*out, rank);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_rank_refresh(struct hrf_rank *rank, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < rank->n_parts; i++)
+        HRF_TRY(hrf_session_refresh(rank->parts[i].session, err));
     return HRF_OK;
 }
 

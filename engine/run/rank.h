@@ -62,6 +62,8 @@ HRF_CHECKED enum hrf_status hrf_rank_create(const struct hrf_work *work,
                                             struct hrf_error *err);
 void hrf_rank_destroy(struct hrf_rank *rank);
 HRF_DEFINE_AUTO(hrf_rank)
+/* See hrf_session_refresh(): the rank's kernels follow its variable constants. */
+HRF_CHECKED enum hrf_status hrf_rank_refresh(struct hrf_rank *rank, struct hrf_error *err);
 /* True if this rank is fed any part of the inputs. */
 bool hrf_rank_is_fed(const struct hrf_rank *rank);
 /* The smallest box of graph input `input` that contains everything this rank is fed; may be

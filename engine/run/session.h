@@ -63,6 +63,10 @@ struct hrf_session_config {
     /* Only for hrf_session_create(): a graph whose constants are dropped as soon as the session has
      * them, because nothing else is made of it; NULL: none. */
     struct hrf_graph *spent;
+    /* Of a network on several ranks: the graph's last inputs are variable constants of these
+     * numbers (hrf_graph_close_inputs()), which outlive it; hrf_network_refresh(). */
+    float *const *variables;
+    int32_t n_variables;
     enum hrf_transport transport; /* of messages between devices */
     /* For HRF_TRANSPORT_AUTO: measured links between GPUs, borrowed during creation; those of rank
      * 0 count. NULL: not known. */

@@ -3,6 +3,7 @@
 
 #include "engine/backend/compute.h"
 #include "engine/run/nchw.h"
+#include "engine/train/ranked_step.h"
 #include "engine/train/step_private.h"
 #include "engine/train/tiled_step.h"
 
@@ -16,7 +17,8 @@ struct hrf_train_step {
     int64_t *counts;                    /* of each BATCH_NORM: numbers of a channel in a batch */
     /* The outputs are the loss, the gradients, and the statistics of the batch. */
     struct hrf_weighted_session whole; /* its session is NULL: in tiles */
-    struct hrf_tiled_step *tiled;      /* NULL: in one piece */
+    struct hrf_tiled_step *tiled;      /* NULL: not in tiles */
+    struct hrf_ranked_step *ranked;    /* NULL: on one rank */
     float *gradient;                   /* one at a time, in ONNX order */
     bool is_changed;
 };
@@ -78,6 +80,12 @@ static enum hrf_status keep_statistics(struct hrf_train_step *s, struct hrf_grap
                             err);
 }
 
+static bool is_ranked(const struct hrf_train_step_config *config)
+{
+    return config->layout != NULL &&
+           (hrf_layout_ranks(config->layout) > 1 || config->layout->microbatches > 1);
+}
+
 /* *graph: forward, loss and gradients; and the trained weights. */
 static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_graph *network,
                                   struct hrf_graph **graph, struct hrf_gradients *gradients,
@@ -87,6 +95,8 @@ static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_gra
     HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
     HRF_TRY(hrf_graph_copy(network, &made, err));
     choose_weights(made, &s->config);
+    if (is_ranked(&s->config))
+        HRF_TRY(hrf_ranked_step_divide(&s->config, made, err));
     HRF_TRY(hrf_pass_training_step(made, s->config.loss, s->config.uses_batch ? &norms : NULL,
                                    gradients, err));
     HRF_TRY(keep_statistics(s, made, &norms, err));
@@ -123,6 +133,9 @@ static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hr
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = HRF_E_NOMEM;
     const int32_t asked = config->tiles[0] * config->tiles[1];
+    if (is_ranked(config))
+        return hrf_ranked_step_create(graph, &s->trained, config,
+                                      &network->values[network->inputs[0]].shape, &s->ranked, err);
     if (asked <= 1)
         status = hrf_weighted_session_create(graph, &s->trained, gradients, config, 0, &s->whole,
                                              &why);
@@ -157,6 +170,7 @@ void hrf_train_step_destroy(struct hrf_train_step *s)
         return;
     hrf_weighted_session_release(&s->whole);
     hrf_tiled_step_destroy(s->tiled);
+    hrf_ranked_step_destroy(s->ranked);
     release_list(&s->trained);
     release_list(&s->statistics);
     hrf_free(s->counts);
@@ -168,20 +182,31 @@ void hrf_train_step_destroy(struct hrf_train_step *s)
 
 float *hrf_train_step_images(struct hrf_train_step *s)
 {
-    return s->tiled != NULL ? hrf_tiled_step_images(s->tiled)
-                            : hrf_session_input(s->whole.session, 0);
+    return s->ranked != NULL  ? hrf_ranked_step_images(s->ranked)
+           : s->tiled != NULL ? hrf_tiled_step_images(s->tiled)
+                              : hrf_session_input(s->whole.session, 0);
 }
 
 float *hrf_train_step_targets(struct hrf_train_step *s)
 {
-    return s->tiled != NULL ? hrf_tiled_step_targets(s->tiled)
-                            : hrf_session_input(s->whole.session, 1);
+    return s->ranked != NULL  ? hrf_ranked_step_targets(s->ranked)
+           : s->tiled != NULL ? hrf_tiled_step_targets(s->tiled)
+                              : hrf_session_input(s->whole.session, 1);
+}
+
+void hrf_train_step_own_images(const struct hrf_train_step *s, int64_t *first, int64_t *n)
+{
+    *first = 0;
+    *n = hrf_train_step_target_shape(s)->dims[0];
+    if (s->ranked != NULL)
+        hrf_ranked_step_own_images(s->ranked, first, n);
 }
 
 const struct hrf_shape *hrf_train_step_target_shape(const struct hrf_train_step *s)
 {
-    return s->tiled != NULL ? hrf_tiled_step_target_shape(s->tiled)
-                            : hrf_session_input_shape(s->whole.session, 1);
+    return s->ranked != NULL  ? hrf_ranked_step_target_shape(s->ranked)
+           : s->tiled != NULL ? hrf_tiled_step_target_shape(s->tiled)
+                              : hrf_session_input_shape(s->whole.session, 1);
 }
 
 int32_t hrf_train_step_n_weights(const struct hrf_train_step *s)
@@ -199,16 +224,27 @@ void hrf_train_step_set_changed(struct hrf_train_step *s)
     s->is_changed = true;
 }
 
+/* Output i of the graph of a step that is not computed in tiles. */
+static const float *output_of(const struct hrf_train_step *s, int32_t i)
+{
+    return s->ranked != NULL ? hrf_ranked_step_output(s->ranked, i)
+                             : hrf_session_output(s->whole.session, i);
+}
+
 enum hrf_status hrf_train_step_run(struct hrf_train_step *s, double *loss, struct hrf_error *err)
 {
     const bool is_changed = s->is_changed;
     s->is_changed = false;
     if (s->tiled != NULL)
         return hrf_tiled_step_run(s->tiled, is_changed, loss, err);
-    if (is_changed)
-        HRF_TRY(hrf_session_refresh(s->whole.session, err));
-    HRF_TRY(hrf_session_run(s->whole.session, err));
-    *loss = (double)hrf_session_output(s->whole.session, 0)[0];
+    if (s->ranked != NULL) {
+        HRF_TRY(hrf_ranked_step_run(s->ranked, is_changed, err));
+    } else {
+        if (is_changed)
+            HRF_TRY(hrf_session_refresh(s->whole.session, err));
+        HRF_TRY(hrf_session_run(s->whole.session, err));
+    }
+    *loss = (double)output_of(s, 0)[0];
     return HRF_OK;
 }
 
@@ -216,8 +252,7 @@ const float *hrf_train_step_gradient(struct hrf_train_step *s, int32_t i)
 {
     if (s->tiled != NULL)
         return hrf_tiled_step_gradient(s->tiled, i);
-    hrf_nchw_from_output(hrf_session_output(s->whole.session, 1 + i), &s->trained.items[i].shape,
-                         s->gradient);
+    hrf_nchw_from_output(output_of(s, 1 + i), &s->trained.items[i].shape, s->gradient);
     return s->gradient;
 }
 
@@ -233,7 +268,7 @@ const struct hrf_trained_tensor *hrf_train_step_statistics(const struct hrf_trai
 
 const float *hrf_train_step_batch_statistics(const struct hrf_train_step *s, int32_t i)
 {
-    return hrf_session_output(s->whole.session, 1 + s->trained.n + i);
+    return output_of(s, 1 + s->trained.n + i);
 }
 
 int64_t hrf_train_step_statistics_count(const struct hrf_train_step *s, int32_t i)
@@ -243,11 +278,14 @@ int64_t hrf_train_step_statistics_count(const struct hrf_train_step *s, int32_t 
 
 struct hrf_session_memory hrf_train_step_memory(const struct hrf_train_step *s)
 {
-    return s->tiled != NULL ? hrf_tiled_step_memory(s->tiled)
-                            : hrf_session_memory(s->whole.session);
+    return s->ranked != NULL  ? hrf_ranked_step_memory(s->ranked)
+           : s->tiled != NULL ? hrf_tiled_step_memory(s->tiled)
+                              : hrf_session_memory(s->whole.session);
 }
 
 const char *hrf_train_step_text(const struct hrf_train_step *s)
 {
-    return s->tiled != NULL ? hrf_tiled_step_text(s->tiled) : "";
+    return s->ranked != NULL  ? hrf_ranked_step_text(s->ranked)
+           : s->tiled != NULL ? hrf_tiled_step_text(s->tiled)
+                              : "";
 }

@@ -4,7 +4,8 @@
  * (hrf_graph_close_inputs()): no pass computes with their numbers, and kernels pack them anew once
  * they have changed. A step that does not fit into the memory limit is computed in tiles
  * (tiled_step.h). A step is a function of weights and batch: the same bits on any number of
- * threads. One thread uses a step at a time.
+ * threads. Over several ranks (ranked_step.h) sums are made in another order. One thread uses a
+ * step at a time.
  */
 #ifndef HRF_ENGINE_TRAIN_STEP_H
 #define HRF_ENGINE_TRAIN_STEP_H
@@ -30,6 +31,10 @@ struct hrf_train_step_config {
     void *context;
     int32_t n_threads;          /* 0: all that the process may use */
     int64_t memory_limit_bytes; /* 0: none; HRF_E_NOMEM with both numbers if it is exceeded */
+    /* Over several ranks, threads of this process or, with `comm`, processes, of which this is one:
+     * the same calls on every one of them. NULL: on one. A rank does not compute in tiles. */
+    const struct hrf_layout_plan *layout;
+    struct hrf_comm *comm; /* borrowed for life */
     int32_t tiles[2]; /* exactly so many along rows and columns; 0: as many as the limit requires */
 };
 
@@ -46,6 +51,9 @@ HRF_DEFINE_AUTO(hrf_train_step)
  * them (normalised). Targets have the shape of the network's output: N, C, or N, H, W, C. */
 float *hrf_train_step_images(struct hrf_train_step *step);
 float *hrf_train_step_targets(struct hrf_train_step *step);
+/* Images [*first, *first + *n) are all that this process computes with: of a rank its share, else
+ * all. Targets are filled whole. */
+void hrf_train_step_own_images(const struct hrf_train_step *step, int64_t *first, int64_t *n);
 const struct hrf_shape *hrf_train_step_target_shape(const struct hrf_train_step *step);
 
 /* The trained weights, whose numbers the caller may change between two runs, and then says so. */
@@ -67,7 +75,7 @@ const float *hrf_train_step_batch_statistics(const struct hrf_train_step *step, 
 int64_t hrf_train_step_statistics_count(const struct hrf_train_step *step, int32_t i);
 
 struct hrf_session_memory hrf_train_step_memory(const struct hrf_train_step *step);
-/* "in 3 x 3 tiles, 42.1 % computed twice"; "" without tiles. */
+/* "in 3 x 3 tiles, 42.1 % computed twice", or "on 2 ranks, data=2"; "" in one piece. */
 const char *hrf_train_step_text(const struct hrf_train_step *step);
 
 #endif

@@ -25,6 +25,10 @@ hrf_weighted_session_create(struct hrf_graph *graph, const struct hrf_trained_li
                             const struct hrf_train_step_config *config, int64_t kept_bytes,
                             struct hrf_weighted_session *out, struct hrf_error *err);
 
+/* The trained weights of `graph`: values[k] is trained->items[which[k]]. Returns how many. */
+int32_t hrf_trained_find(const struct hrf_graph *graph, const struct hrf_trained_list *trained,
+                         int32_t *values, int32_t *which);
+
 /* Marks the weights of `graph` that are trained, and no others, as its initializers. */
 void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *graph);
 

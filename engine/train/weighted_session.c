@@ -25,9 +25,8 @@ void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *
                                           find(trained, graph->values[v].name) >= 0;
 }
 
-/* Lists the trained weights of the graph: values[i] is trained->items[which[i]]. */
-static int32_t list_weights(const struct hrf_graph *graph, const struct hrf_trained_list *trained,
-                            int32_t *values, int32_t *which)
+int32_t hrf_trained_find(const struct hrf_graph *graph, const struct hrf_trained_list *trained,
+                         int32_t *values, int32_t *which)
 {
     int32_t n = 0;
     for (int32_t v = 0; v < graph->n_values; v++) {
@@ -60,7 +59,7 @@ enum hrf_status hrf_weighted_session_create(struct hrf_graph *graph,
     HRF_AUTO_FREE int32_t *which = hrf_alloc_array(most, sizeof *which);
     HRF_AUTO_FREE float **numbers = hrf_alloc_array(most, sizeof *numbers);
     double operations;
-    const int32_t n = list_weights(graph, trained, values, which);
+    const int32_t n = hrf_trained_find(graph, trained, values, which);
     for (int32_t i = 0; i < n; i++)
         numbers[i] = trained->items[which[i]].numbers;
     HRF_TRY(hrf_graph_open_constants(graph, values, n, err));

@@ -14,26 +14,11 @@
 #include "training/cutting/slide_images.h"
 #include "training/loop/fine_tuning.h"
 
-#include <signal.h>
 #include <string.h>
-
-static volatile sig_atomic_t is_stopping;
-
-void hrf_train_worker_stop(int signal_number)
-{
-    (void)signal_number;
-    is_stopping = 1;
-}
-
-static bool is_asked_to_stop(void)
-{
-    return is_stopping != 0;
-}
 
 /* A job and the file of trainings that it read last. */
 struct job {
-    struct hrf_job_spec *spec;
-    char *directory;
+    struct hrf_worker *worker; /* spec, directory and ranks; borrowed */
     struct hrf_train_recipe *recipe;
     struct hrf_sample_list *list;
     struct hrf_fine_tuning *tuning;
@@ -54,8 +39,18 @@ static void job_close(struct job *job)
 static void job_release(struct job *job)
 {
     job_close(job);
-    hrf_job_spec_destroy(job->spec);
-    hrf_free(job->directory);
+}
+
+static bool is_stopping(bool others)
+{
+    if (others)
+        hrf_worker_stop(0);
+    return hrf_worker_is_stopping();
+}
+
+static bool is_root(const struct job *job)
+{
+    return job->worker->ranks == NULL || hrf_ranks_is_root(job->worker->ranks);
 }
 
 static void report(void *context, int64_t done, int64_t all)
@@ -66,7 +61,7 @@ static void report(void *context, int64_t done, int64_t all)
     if (now - job->told < EVERY_S && done < all)
         return;
     job->told = now;
-    hrf_task_progress_write(job->directory, job->task->id, done, all);
+    hrf_task_progress_write(job->worker->directory, job->task->id, done, all);
 }
 
 /* Reads the file and the pictures. Patches of slides have been cut, and images of slides made,
@@ -96,10 +91,15 @@ static enum hrf_status open_inputs(struct job *job, const char *path, struct hrf
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s%s%.*s", why.text, findings.n_items > 0 ? ": " : "",
                              (int)strcspn(findings.text.text, "\n"), findings.text.text);
+    if (job->worker->ranks != NULL &&
+        hrf_layout_ranks(&job->recipe->ranks) != job->worker->spec->n_ranks)
+        return hrf_error_set(err, HRF_E_USER, "'train.layout' %s is not for the job's %lld ranks",
+                             job->recipe->layout, (long long)job->worker->spec->n_ranks);
     job->tuning->version = HRF_VERSION;
-    job->tuning->n_threads = (int32_t)job->spec->n_threads;
-    job->tuning->is_stopping = is_asked_to_stop;
+    job->tuning->n_threads = (int32_t)job->worker->spec->n_threads;
+    job->tuning->is_stopping = is_stopping;
     job->tuning->report = report;
+    job->tuning->comm = job->worker->ranks != NULL ? hrf_ranks_all(job->worker->ranks) : NULL;
     job->tuning->context = job;
     return HRF_OK;
 }
@@ -123,6 +123,8 @@ static enum hrf_status train(struct job *job, struct hrf_bytes *record, struct h
         hrf_training_remove_checkpoint(folder);
     else
         HRF_TRY(hrf_fine_tuning_run(job->tuning, t->fold, t->seed, folder, err));
+    if (!is_root(job))
+        return HRF_OK;
     return hrf_trained_network_encode(&job->task->identity, folder, record, err);
 }
 
@@ -134,39 +136,45 @@ static enum hrf_status do_task(struct job *job, struct hrf_error *err)
     const double start = hrf_clock_seconds();
     hrf_crash_point("train.task.begin");
     const enum hrf_status status = train(job, &record, &cause);
-    if (hrf_status_row(status)->ends_job)
+    /* Ranks that fail do not all do it at the same place: the job ends, and its error says why. */
+    if (hrf_status_row(status)->ends_job || (status != HRF_OK && job->worker->ranks != NULL))
         return hrf_error_pass(err, &cause);
+    if (!is_root(job))
+        return HRF_OK;
     if (status != HRF_OK) {
         hrf_log_error("engine", "%s: %s", job->task->slide_name, cause.text);
-        hrf_task_status_fail(&outcome, job->spec, job->task, &cause);
+        hrf_task_status_fail(&outcome, job->worker->spec, job->task, &cause);
     }
     outcome.seconds = hrf_clock_seconds() - start;
     hrf_crash_point("train.task.before_commit");
-    HRF_TRY(hrf_task_commit(job->directory, job->task, record.data, record.n_bytes, &outcome, err));
+    HRF_TRY(hrf_task_commit(job->worker->directory, job->task, record.data, record.n_bytes,
+                            &outcome, err));
     hrf_crash_point("train.task.after_commit");
     return HRF_OK;
 }
 
-static enum hrf_status train_worker_run(struct job *job, const char *spec_path,
-                                        struct hrf_error *err)
+static enum hrf_status run_tasks(struct job *job, struct hrf_error *err)
 {
-    job->directory = hrf_path_directory(spec_path);
-    HRF_TRY(hrf_job_spec_read(spec_path, &job->spec, err));
-    if (job->spec->kind != HRF_JOB_TRAIN_NETWORK)
-        return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not '%s'",
-                             spec_path, hrf_job_kind_name(job->spec->kind),
-                             hrf_job_kind_name(HRF_JOB_TRAIN_NETWORK));
-    for (size_t i = 0; i < job->spec->n_tasks; i++) {
-        if (is_stopping)
+    for (size_t i = 0; i < job->worker->spec->n_tasks; i++) {
+        if (hrf_worker_is_stopping())
             return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal");
-        job->task = &job->spec->tasks[i];
+        job->task = &job->worker->spec->tasks[i];
         HRF_TRY(do_task(job, err));
     }
     return HRF_OK;
 }
 
-enum hrf_status hrf_train_worker_run(const char *spec_path, struct hrf_error *err)
+enum hrf_status hrf_train_worker_run(struct hrf_worker *worker, const char *spec_path,
+                                     struct hrf_error *err)
 {
-    HRF_AUTO_RELEASE(job) job = { .spec = NULL };
-    return train_worker_run(&job, spec_path, err);
+    HRF_AUTO_RELEASE(job) job = { .worker = worker };
+    worker->directory = hrf_path_directory(spec_path);
+    HRF_TRY(hrf_job_spec_read(spec_path, &worker->spec, err));
+    if (worker->spec->kind != HRF_JOB_TRAIN_NETWORK)
+        return hrf_error_set(err, HRF_E_USER, "'%s' is the spec of a job of kind '%s', not '%s'",
+                             spec_path, hrf_job_kind_name(worker->spec->kind),
+                             hrf_job_kind_name(HRF_JOB_TRAIN_NETWORK));
+    if (worker->spec->n_ranks > 1)
+        HRF_TRY(hrf_ranks_create(worker->directory, worker->spec->n_ranks, &worker->ranks, err));
+    return run_tasks(&job, err);
 }

@@ -107,20 +107,32 @@ static enum hrf_status list_trainings(const char *file, const struct hrf_train_r
 static enum hrf_status check(const struct hrf_workflow *w, const struct hrf_train_request *request,
                              struct hrf_error *err)
 {
-    static const char *const kinds[] = { "train", NULL };
-    const struct hrf_workflow_executor *e = &w->executor;
-    const bool is_slurm = e->type == HRF_EXECUTOR_SLURM;
+    static const char *const kinds[] = { "network", NULL };
     if (request->jobs != 1 || request->threads != 0 || strcmp(request->device, "cpu") != 0)
         return hrf_error_set(err, HRF_E_USER,
                              "--jobs, --threads and --device are of trainings without an executor; "
                              "'executor.max_jobs' and 'executor.slurm.cpus_per_rank' are what jobs "
                              "get");
-    if ((is_slurm ? e->slurm.nodes * e->slurm.ranks_per_node : e->local.ranks) > 1)
-        return hrf_error_set(err, HRF_E_USER, "a training is one process: leave %s at 1",
-                             is_slurm ? "'executor.slurm.nodes' and "
-                                        "'executor.slurm.ranks_per_node'"
-                                      : "'executor.local.ranks'");
     return hrf_cli_check_slurm(w, kinds, err);
+}
+
+/* A job's ranks share a training as its layout says; a job of one rank has them as threads. */
+static enum hrf_status check_layout(const struct hrf_workflow *w, const char *layout,
+                                    struct hrf_error *err)
+{
+    const struct hrf_workflow_executor *e = &w->executor;
+    const bool is_slurm = e->type == HRF_EXECUTOR_SLURM;
+    const int64_t n = is_slurm ? e->slurm.nodes * e->slurm.ranks_per_node : e->local.ranks;
+    struct hrf_layout_plan plan;
+    HRF_TRY(hrf_layout_parse(layout, &plan, err));
+    if (n == 1 || n == hrf_layout_ranks(&plan))
+        return hrf_cli_check_ranks(w, err);
+    return hrf_error_set(
+        err, HRF_E_USER,
+        "'train.layout' %s is for %d ranks, and %s is %lld: these have to be the "
+        "same, or 1 for threads of one process",
+        layout, (int)hrf_layout_ranks(&plan),
+        is_slurm ? "executor.slurm: nodes x ranks_per_node" : "executor.local.ranks", (long long)n);
 }
 
 static void print_failed(const char *directory, const struct hrf_listed_trainings *list)
@@ -183,6 +195,8 @@ static int run_trainings(const struct training_run *r, struct hrf_workflow *w)
         status = list_trainings(r->file, r->request, &list, &code, &err);
     if (code != 0)
         return code;
+    if (status == HRF_OK)
+        status = check_layout(w, list.layout, &err);
     if (status != HRF_OK)
         return hrf_cli_fail(r->drive->command, &err);
     const struct hrf_run_trainings trainings = { .file = file, .list = &list };

@@ -34,7 +34,7 @@ struct hrf_submission {
     const char *run_id;
     int64_t number;
     const char *kind; /* "tile", "tissue" (tile jobs with a network), "infer", "calibrate",
-                       "head", "train" */
+                       "head", "train", "network" (trainings of networks) */
     const char *const *spec_paths; /* absolute; one per job */
     size_t n_jobs;
     int64_t time_level, memory_level; /* see hrf_state_grow() */

@@ -54,8 +54,8 @@ char *run_task_subject(const struct run *run, const struct hrf_task_row *task);
 double run_task_share(const struct run *run, const struct run_job *job, size_t index);
 
 /* spec.c */
-/* Returns what executors call tasks of this kind: hrf_task_kind_name(), or "tissue" for tile tasks
- * whose tissue a network finds. */
+/* Returns what executors call tasks of this kind: hrf_task_kind_name(), "tissue" for tile tasks
+ * whose tissue a network finds, or "network" for trainings of networks. */
 const char *run_kind_name(const struct run_setup *setup, enum hrf_task_kind kind);
 /* Returns DIR/plans/<key>.rec, the path of the tile plan with that key. Heap. */
 char *run_plan_path(const struct run_setup *setup, const char *key);

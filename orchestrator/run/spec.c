@@ -112,7 +112,9 @@ static int64_t count_jobs_at_once(const struct run *run, const struct hrf_task_r
 const char *run_kind_name(const struct run_setup *setup, enum hrf_task_kind kind)
 {
     const bool by_network = setup->workflow->tiler.tissue.method == HRF_TISSUE_ONNX;
-    return kind == HRF_TASK_TILE && by_network ? "tissue" : hrf_task_kind_name(kind);
+    return kind == HRF_TASK_TILE && by_network                  ? "tissue"
+           : kind == HRF_TASK_TRAIN && setup->trainings != NULL ? "network"
+                                                                : hrf_task_kind_name(kind);
 }
 
 static void fill_job(struct run *run, const struct run_batch *batch, struct hrf_job_spec *spec)

@@ -249,6 +249,9 @@ const struct hrf_request_option hrf_train_options[] = {
     { "fold", "N", "only this fold, from 0", OPTION(fold) },
     { "seed", "N", "only this seed", OPTION(seed) },
     { "device", "NAME", "cpu (default), or ref (plain C in double precision)", OPTION(device) },
+    { "comm", "C",
+      "ranks of train.layout are threads (loop, default) or processes under mpirun (mpi)",
+      OPTION(comm) },
     { "summary", NULL, "train nothing: the summary and the page of the trainings that are done",
       OPTION(summary) },
     { "list", "FILE",
@@ -273,6 +276,7 @@ static const struct hrf_field training_fields[] = {
 static const struct hrf_field trainings_fields[] = {
     HRF_FIELD(struct hrf_listed_trainings, "out", out, HRF_FIELD_NEEDED),
     HRF_FIELD(struct hrf_listed_trainings, "model", model, HRF_FIELD_NEEDED),
+    HRF_FIELD(struct hrf_listed_trainings, "layout", layout, HRF_FIELD_NEEDED),
     HRF_FIELD_STRUCTS(struct hrf_listed_trainings, "trainings", items, n, HRF_FIELD_LIST,
                       training_fields),
 };

@@ -63,7 +63,7 @@ HRF_CHECKED enum hrf_status hrf_model_identity_read(const json_t *answer,
 
 struct hrf_train_request {
     int64_t jobs, threads, fold;
-    const char *seed, *device, *list;
+    const char *seed, *device, *comm, *list;
     bool summary, json, keys;
 };
 extern const struct hrf_request_option hrf_train_options[];
@@ -72,6 +72,7 @@ extern const struct hrf_train_request hrf_train_request_initial;
 /* What `train --list` writes. */
 struct hrf_listed_trainings {
     char *out, *model; /* absolute: the folder of their folders, and the network to begin with */
+    char *layout;      /* train.layout */
     struct hrf_listed_training {
         char *folder; /* absolute */
         char key[HRF_HASH_HEX];

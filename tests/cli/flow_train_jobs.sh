@@ -95,7 +95,7 @@ refused() { # words of the error, options...
     expect_text "$words"
     [ ! -e out-jobs ] || fail "something was begun: $*"
 }
-refused "a training is one process" --set executor.local.ranks=2
+refused "'train.layout' single is for 1 ranks, and executor.local.ranks is 2" --set executor.local.ranks=2
 refused "--jobs, --threads and --device are of trainings without an executor" --jobs 2
 refused "only keys of 'executor' can be set here" --set train.epochs=1
 refused "'executor.max_jobs' is 0" --set executor.max_jobs=0

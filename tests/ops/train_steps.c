@@ -1,4 +1,4 @@
-/* train_steps MODEL.onnx X.npy T.npy DIR LOSS OPTIMIZER RATE STEPS frozen|train [THREADS]
+/* train_steps MODEL.onnx X.npy T.npy DIR LOSS OPTIMIZER RATE STEPS frozen|train [THREADS [LAYOUT]]
  * Trains on batches that follow each other in X and T (targets in the output's shape), and leaves
  * DIR/loss.npy and DIR/seconds.npy (processor time), one number a step, and DIR/WEIGHT.npy: for
  * comparing with another framework. */
@@ -76,11 +76,14 @@ int main(int argc, char **argv)
     const int64_t n_steps = strtoll(argv[8], NULL, 10);
     x.dims[0] /= n_steps;
     t.dims[0] /= n_steps;
+    struct hrf_layout_plan layout;
+    must(hrf_layout_parse(argc > 11 ? argv[11] : NULL, &layout, &err), &err);
     const struct hrf_trainer_config config = {
         .step = { .device = "cpu",
                   .loss = (enum hrf_loss)index_of(hrf_loss_names, argv[5]),
                   .uses_batch = strcmp(argv[9], "train") == 0,
-                  .n_threads = argc > 10 ? (int32_t)strtol(argv[10], NULL, 10) : 0 },
+                  .n_threads = argc > 10 ? (int32_t)strtol(argv[10], NULL, 10) : 0,
+                  .layout = &layout },
         .optimizer = hrf_optimizer_default(
             (enum hrf_optimizer_kind)index_of(hrf_optimizer_names, argv[6])),
     };

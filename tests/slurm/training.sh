@@ -13,7 +13,7 @@ start() { # more words for the run
 same() {
     local f twice
     for f in fold-0-seed-1 fold-1-seed-1 fold-0-seed-7 fold-1-seed-7 report summary.json; do
-        diff -r "$cohort/trained/$f" "$run/$f" >"$scratch/diff" 2>&1 || {
+        diff -r "${trained:-$cohort/trained}/$f" "$run/$f" >"$scratch/diff" 2>&1 || {
             head -n 5 "$scratch/diff"
             tell "other bytes than the local trainings: $f"
         }

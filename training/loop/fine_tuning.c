@@ -9,6 +9,7 @@
 #include "engine/encoder/encoder.h"
 #include "engine/onnx/onnx.h"
 #include "engine/planning/request.h"
+#include "engine/run/agree.h"
 #include "engine/train/trainer.h"
 #include "schema/record/input_entry.h"
 #include "training/cohort/checkpoint_file.h"
@@ -237,6 +238,7 @@ struct progress {
     int64_t epoch, step; /* epochs that are done, and steps of the one after them */
     int64_t best_epoch;  /* from 1; 0: none yet */
     double best_loss, loss_sum;
+    char layout[128]; /* of the ranks that wrote it */
 };
 
 struct tuning_job {
@@ -263,6 +265,7 @@ struct tuning_job {
     char *checkpoint;
     double kept, write_seconds; /* when the checkpoint was written, and how long that took */
     double shown;               /* when the line of progress was */
+    bool is_stopping;           /* after the present step, on every process */
 };
 
 static void tuning_job_release(struct tuning_job *job)
@@ -344,6 +347,41 @@ bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold,
     return true;
 }
 
+/* ---- ranks ---- */
+
+/* True for the process that writes and prints. */
+static bool is_first(const struct tuning_job *job)
+{
+    return job->tuning->comm == NULL || job->tuning->comm->rank == 0;
+}
+
+/* Gives every process what the first one has. */
+static enum hrf_status share(const struct tuning_job *job, void *bytes, size_t n_bytes,
+                             struct hrf_error *err)
+{
+    return job->tuning->comm != NULL ? hrf_broadcast(job->tuning->comm, bytes, n_bytes, err)
+                                     : HRF_OK;
+}
+
+/* Before a step: either all processes have their pictures, or none of them waits for another. */
+static enum hrf_status agree(struct tuning_job *job, enum hrf_status status,
+                             const struct hrf_error *why, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    job->is_stopping = t->is_stopping != NULL && t->is_stopping(false);
+    if (t->comm == NULL)
+        return status == HRF_OK ? HRF_OK : hrf_error_pass(err, why);
+    HRF_AUTO_FREE struct hrf_vote *vote = hrf_calloc(1, sizeof *vote);
+    vote->status = status;
+    vote->stops = job->is_stopping;
+    snprintf(vote->text, sizeof vote->text, "%.511s", status == HRF_OK ? "" : why->text);
+    HRF_TRY(hrf_agree(t->comm, vote, err));
+    job->is_stopping = vote->stops;
+    if (vote->stops && t->is_stopping != NULL)
+        (void)t->is_stopping(true);
+    return vote->status == HRF_OK ? HRF_OK : hrf_error_set(err, vote->status, "%s", vote->text);
+}
+
 /* ---- checkpoints ---- */
 
 static const char magic[8] = "HRFTUNE1";
@@ -352,6 +390,9 @@ static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error
 {
     HRF_AUTO_RELEASE(hrf_strbuf) state = HRF_STRBUF_INIT;
     const double begin = hrf_clock_seconds();
+    if (!is_first(job))
+        return HRF_OK;
+    snprintf(job->progress.layout, sizeof job->progress.layout, "%s", job->tuning->recipe->layout);
     hrf_trainer_append_state(job->trainer, &state);
     const struct hrf_checkpoint_part parts[] = {
         { &job->progress, sizeof job->progress },
@@ -376,11 +417,17 @@ static enum hrf_status read_checkpoint(struct tuning_job *job, bool *is_there,
     const size_t before = sizeof job->progress + n_records + n_best;
     HRF_AUTO_FREE char *bytes = NULL;
     size_t n = 0;
-    *is_there = hrf_checkpoint_file_read(job->checkpoint, magic, job->key, SIZE_MAX / 2, &bytes,
-                                         &n) &&
-                n > before;
+    if (is_first(job) &&
+        !hrf_checkpoint_file_read(job->checkpoint, magic, job->key, SIZE_MAX / 2, &bytes, &n))
+        n = 0;
+    HRF_TRY(share(job, &n, sizeof n, err));
+    *is_there = n > before;
     if (!*is_there)
         return HRF_OK;
+    if (!is_first(job))
+        bytes = hrf_try_alloc(n);
+    HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for a checkpoint");
+    HRF_TRY(share(job, bytes, n, err));
     HRF_TRY(hrf_trainer_set_state(job->trainer, bytes + before, n - before, err));
     memcpy(&job->progress, bytes, sizeof job->progress);
     memcpy(job->records, bytes + sizeof job->progress, n_records);
@@ -395,7 +442,7 @@ static enum hrf_status keep(struct tuning_job *job, struct hrf_error *err)
     enum { KEEP_MS = 10000, SHARE = 20 };
     const double interval = (double)hrf_clock_setting_ms("HRF_PART_MS", 0, KEEP_MS) / 1e3;
     const double since = hrf_clock_seconds() - job->kept;
-    if (since < interval || (interval > 0 && since < SHARE * job->write_seconds))
+    if (!is_first(job) || since < interval || (interval > 0 && since < SHARE * job->write_seconds))
         return HRF_OK;
     hrf_crash_point("train.checkpoint.before");
     HRF_TRY(write_checkpoint(job, err));
@@ -441,7 +488,9 @@ static enum hrf_status create_trainer(struct tuning_job *job, struct hrf_error *
                   .uses_batch = r->batch_norm == HRF_NORM_BATCH,
                   .is_trained = r->layers > 0 || r->lora > 0 ? is_trained : NULL,
                   .context = &job->trained,
-                  .n_threads = t->n_threads },
+                  .n_threads = t->n_threads,
+                  .layout = &r->ranks,
+                  .comm = t->comm },
         .optimizer = hrf_train_recipe_optimizer(r),
     };
     HRF_TRY(hrf_scorer_memory(t, &feeding, &config.step.memory_limit_bytes, err));
@@ -464,7 +513,7 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
     }
     HRF_TRY(create_trainer(job, err));
     const struct hrf_train_step *step = hrf_trainer_next(job->trainer);
-    if (hrf_train_step_text(step)[0] != '\0')
+    if (is_first(job) && hrf_train_step_text(step)[0] != '\0')
         fprintf(stderr, "fold %lld seed %lld: each step %s\n", (long long)job->fold,
                 (long long)job->seed, hrf_train_step_text(step));
     return HRF_OK;
@@ -648,7 +697,7 @@ static void fill_targets(struct tuning_job *job, int64_t first)
 static void show_progress(struct tuning_job *job)
 {
     const double now = hrf_clock_seconds();
-    if (!isatty(STDERR_FILENO) || now - job->shown < 0.5)
+    if (!is_first(job) || !isatty(STDERR_FILENO) || now - job->shown < 0.5)
         return;
     job->shown = now;
     fprintf(stderr, "\rfold %lld seed %lld epoch %lld: %lld of %lld pictures, loss %.4f ",
@@ -663,9 +712,9 @@ static enum hrf_status answer(struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
     const struct progress *p = &job->progress;
-    if (t->report != NULL)
+    if (t->report != NULL && is_first(job))
         t->report(t->context, p->epoch * job->n_steps + p->step, t->recipe->epochs * job->n_steps);
-    if (t->is_stopping == NULL || !t->is_stopping())
+    if (!job->is_stopping)
         return HRF_OK;
     HRF_TRY(write_checkpoint(job, err));
     return hrf_error_set(err, HRF_E_AGAIN, "asked to stop by a signal; epoch %lld, step %lld kept",
@@ -684,22 +733,28 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
     struct progress *p = &job->progress;
     const int64_t epoch = p->epoch + 1, n = job->n_steps * r->batch, first = p->step;
     HRF_AUTO(hrf_sample_feed) feed = NULL;
+    int64_t own = 0, n_own = 0;
+    hrf_train_step_own_images(hrf_trainer_next(job->trainer), &own, &n_own);
     hrf_sampler_draw(&t->list->set, job->parts, r->classes.n_items, r->sampling, job->seed, epoch,
                      n, job->order);
-    const struct hrf_sample_feed_config feeding = feeding_of(job, first);
+    struct hrf_sample_feed_config feeding = feeding_of(job, first);
+    feeding.own_first = n_own > 0 ? own : r->batch;
+    feeding.own_end = n_own > 0 ? own + n_own : r->batch;
     const double begin = hrf_clock_seconds();
     if (first < job->n_steps)
         HRF_TRY(hrf_sample_feed_create(&feeding, &feed, err));
     while (p->step < job->n_steps) {
         const double rate = rate_of(job, p->epoch * job->n_steps + p->step);
         double loss = 0;
-        HRF_TRY(hrf_sample_feed_next(feed, hrf_train_step_images(hrf_trainer_next(job->trainer)),
-                                     job->masks, err));
+        struct hrf_error why = { .status = HRF_OK };
+        enum hrf_status status = hrf_sample_feed_next(
+            feed, hrf_train_step_images(hrf_trainer_next(job->trainer)), job->masks, &why);
+        HRF_TRY(agree(job, status, &why, err));
         if (job->masks != NULL)
             fill_pixel_targets(job);
         else
             fill_targets(job, p->step * r->batch);
-        const enum hrf_status status = hrf_trainer_step(job->trainer, rate, &loss, err);
+        status = hrf_trainer_step(job->trainer, rate, &loss, err);
         if (status != HRF_OK)
             return hrf_error_wrap(err, status, "epoch %lld", (long long)epoch);
         p->loss_sum += loss;
@@ -749,6 +804,7 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
         &job->set, job->parts, HRF_PART_VALIDATION, &t->recipe->classes, job->scores);
     record->validation_figure = hrf_figure_value(hrf_scored_rows[job->set.kind], &figures);
     record->learning_rate = rate_of(job, (p->epoch + 1) * job->n_steps - 1);
+    HRF_TRY(share(job, record, sizeof *record, err)); /* processors may differ in the last bit */
     p->epoch++;
     p->step = 0;
     p->loss_sum = 0;
@@ -757,7 +813,8 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
         p->best_epoch = p->epoch;
         HRF_TRY(hrf_weights_get(job->base, network, job->best, err));
     }
-    print_epoch(job, record, &pace);
+    if (is_first(job))
+        print_epoch(job, record, &pace);
     return HRF_OK;
 }
 
@@ -835,6 +892,8 @@ static enum hrf_status write_result(const struct tuning_job *job, struct hrf_err
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_bool(json, "fresh_last_layer", t->is_renewed);
     hrf_json_put_int(json, "trained_weights", job->n_trained);
+    if (hrf_layout_ranks(&t->recipe->ranks) > 1)
+        hrf_json_put_text(json, "layout", t->recipe->layout);
     return hrf_json_write_file(path, json, err);
 }
 
@@ -873,7 +932,7 @@ static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
     }
     HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
     HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
-    return leave(job, best, err);
+    return is_first(job) ? leave(job, best, err) : HRF_OK;
 }
 
 /* The embeddings' own training, which takes no steps of the network. */
@@ -895,18 +954,32 @@ static enum hrf_status probe(struct tuning_job *job, struct hrf_error *err)
     return leave(job, job->base, err);
 }
 
+/* Sums are made in another order on other ranks. */
+static void tell_layout(const struct tuning_job *job)
+{
+    const char *before = job->progress.layout, *now = job->tuning->recipe->layout;
+    if (strcmp(before, now) != 0 && job->progress.epoch + job->progress.step > 0)
+        fprintf(stderr,
+                "fold %lld seed %lld: began with the layout %s and goes on with %s: the same "
+                "within rounding, not to the last bit\n",
+                (long long)job->fold, (long long)job->seed, before, now);
+}
+
 static enum hrf_status train(struct tuning_job *job, struct hrf_error *err)
 {
     bool is_there = false;
     HRF_TRY(set_up(job, err));
     HRF_TRY(read_checkpoint(job, &is_there, err));
+    if (is_there && is_first(job))
+        tell_layout(job);
     if (!is_there)
         HRF_TRY(write_checkpoint(job, err)); /* the folder can be written */
-    else if (job->progress.epoch + job->progress.step > 0)
+    else if (is_first(job) && job->progress.epoch + job->progress.step > 0)
         fprintf(stderr, "fold %lld seed %lld: goes on after epoch %lld and %lld steps\n",
                 (long long)job->fold, (long long)job->seed, (long long)job->progress.epoch,
                 (long long)job->progress.step);
-    hrf_training_remove_leftovers(job->folder);
+    if (is_first(job))
+        hrf_training_remove_leftovers(job->folder);
     job->kept = hrf_clock_seconds();
     hrf_crash_point("train.start");
     while (!is_over(job)) {

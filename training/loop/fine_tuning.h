@@ -26,9 +26,12 @@ struct hrf_fine_tuning {
     float *embeddings; /* [n_items][width] (hrf_probe_embed()); heap */
     const char *version, *device;
     int32_t n_threads; /* 0: all that the process may use */
+    /* The ranks of recipe->ranks are processes, of which this is one: all of them make the same
+     * calls, and the first one writes. NULL: they are threads. */
+    struct hrf_comm *comm;
     /* Of a task of a job; NULL: nobody asks. If it is true, the training writes a checkpoint and
-     * ends with HRF_E_AGAIN. */
-    bool (*is_stopping)(void);
+     * ends with HRF_E_AGAIN. `others`: another rank was asked to, so that this one is, too. */
+    bool (*is_stopping)(bool others);
     /* Hears after each step how many of all are done; NULL: nobody does. */
     void (*report)(void *context, int64_t done, int64_t all);
     void *context;

@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/own_process.h"
+#include "engine/comm/comm.h"
 #include "engine/planning/request.h"
 #include "engine/run/network.h"
 
@@ -120,6 +121,15 @@ static void take_pixels(void *context, int64_t item, const float *numbers,
     scores[2 * n] = (float)(loss / (double)(p->side * p->side));
 }
 
+/* All ranks score, each for itself; the first that is done waits for the others. */
+static enum hrf_status show_life(struct hrf_comm *comm, struct hrf_error *err)
+{
+    if (comm == NULL)
+        return HRF_OK;
+    atomic_fetch_add(&comm->steps, 1);
+    return comm->ops->progress != NULL ? comm->ops->progress(comm, err) : HRF_OK;
+}
+
 enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
                                    const struct hrf_graph *network, const int64_t *order, int64_t n,
                                    size_t n_outputs, const char *activation, hrf_scorer_take *take,
@@ -143,6 +153,7 @@ enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
     for (int64_t first = 0; first < n; first += batch) {
         HRF_TRY(hrf_sample_feed_hold(feed, err));
         HRF_TRY(hrf_network_run(scorer, read_box, feed, err));
+        HRF_TRY(show_life(tuning->comm, err));
         const float *out = hrf_network_output(scorer, 0);
         for (int64_t i = 0; i < batch && first + i < n; i++)
             take(context, order[first + i], out + i * n_numbers, &shape,

@@ -170,6 +170,10 @@ static const struct hrf_setting rows[] = {
       .help =
           "balanced: each class is drawn equally often, or each label and pictures without any; "
           "all, and of numbers always: every picture once an epoch" },
+    { TEXT("train.layout", layout), .initial = "single", NOT_IN_KEY,
+      .help =
+          "how several ranks share a step: data=2, spatial=2, stages=2,microbatches=4 and mixes; "
+          "single: one rank" },
     { INTEGER("train.patience", patience), .initial = "10", .min = 1, .max = 100000,
       .help = "a training ends after so many epochs without a lower validation loss" },
     { INTEGER("train.min_epochs", min_epochs), .initial = "0", .min = 0, .max = 100000,
@@ -260,6 +264,28 @@ static void check_lists(struct hrf_reader *r, const struct hrf_train_recipe *rec
                             recipe->seeds.items[i]);
 }
 
+static void check_layout(struct hrf_reader *r, struct hrf_train_recipe *recipe)
+{
+    const size_t i = hrf_reader_index(r, "train.layout");
+    struct hrf_layout_plan *l = &recipe->ranks;
+    struct hrf_batch_split shares;
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_layout_parse(recipe->layout, l, &why);
+    if (status == HRF_OK)
+        status = hrf_layout_share(l, recipe->batch, &shares, &why);
+    if (status != HRF_OK)
+        hrf_reader_find(r, r->lines[i], r->columns[i], "'train.layout': %s", why.text);
+    else if (l->tensor > 1 || l->bidirectional)
+        hrf_reader_find(r, r->lines[i], r->columns[i],
+                        "'train.layout': gradients are computed with data=, spatial=, stages= and "
+                        "microbatches=");
+    else if (recipe->batch_norm == HRF_NORM_BATCH && l->data * l->microbatches > 1)
+        hrf_reader_find(r, r->lines[i], r->columns[i],
+                        "'train.batch_norm' batch needs the statistics of the whole batch, which "
+                        "data= and microbatches= of 'train.layout' divide: use spatial= or stages= "
+                        "alone");
+}
+
 /* The place of a key in the file. */
 static void find_at(struct hrf_reader *r, const char *key, const char *text)
 {
@@ -313,9 +339,10 @@ static void check_pictures(struct hrf_reader *r, const struct hrf_train_recipe *
         hrf_reader_find(r, 0, 0, "slides have no parts: 'split.by' has to be folds");
 }
 
-static void check(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+static void check(struct hrf_reader *r, struct hrf_train_recipe *recipe)
 {
     check_lists(r, recipe);
+    check_layout(r, recipe);
     (recipe->tiler_mode == HRF_TILER_SLIDE ? check_images : check_pictures)(r, recipe);
     if (recipe->warmup_epochs > (double)recipe->epochs) {
         const size_t i = hrf_reader_index(r, "train.warmup_epochs");

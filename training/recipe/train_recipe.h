@@ -65,6 +65,8 @@ struct hrf_train_recipe {
     enum hrf_sampling sampling;
     enum hrf_train_norm batch_norm;
     struct hrf_augmentation augmentation;
+    char *layout; /* the text of `ranks` */
+    struct hrf_layout_plan ranks;
     bool writes_safetensors;
     char *out;
 };

@@ -160,6 +160,11 @@ static bool claim(struct hrf_sample_feed *feed, int64_t *index)
     return true;
 }
 
+static bool is_own(const struct hrf_sample_feed_config *c, int64_t image)
+{
+    return c->own_end == 0 || (image >= c->own_first && image < c->own_end);
+}
+
 static void *read_images(void *argument)
 {
     struct reader *r = argument;
@@ -170,7 +175,9 @@ static void *read_images(void *argument)
         struct hrf_error why = { .status = HRF_OK };
         const int64_t position = feed->config.first + index;
         pthread_mutex_unlock(&feed->lock);
-        enum hrf_status status = fill_image(r, position, image_of(feed, index), &why);
+        enum hrf_status status = HRF_OK;
+        if (is_own(&feed->config, index % feed->config.batch))
+            status = fill_image(r, position, image_of(feed, index), &why);
         if (status == HRF_OK && feed->masks != NULL)
             status = fill_mask(r, position, mask_of(feed, index), &why);
         pthread_mutex_lock(&feed->lock);
@@ -245,8 +252,7 @@ enum hrf_status hrf_sample_feed_create(const struct hrf_sample_feed_config *conf
     pthread_cond_init(&feed->has_room, NULL);
     hrf_pixel_writer_init(&feed->writer, &floats, config->form->mean, config->form->std);
     feed->image_bytes = config->form->side * config->form->side * 3;
-    feed->ring = hrf_try_alloc_array((size_t)(BATCHES_AHEAD * config->batch),
-                                     (size_t)feed->image_bytes);
+    feed->ring = hrf_try_calloc((size_t)(BATCHES_AHEAD * config->batch), (size_t)feed->image_bytes);
     HRF_CHECK_MEMORY(feed->ring != NULL, err, "no memory for %d batches of %lld images of %lld px",
                      (int)BATCHES_AHEAD, (long long)config->batch, (long long)config->form->side);
     if (config->list->has_masks) {

@@ -22,6 +22,9 @@ struct hrf_sample_feed_config {
     const int64_t *order; /* [n]: numbers of pictures */
     int64_t n, first;     /* begins with order[first] */
     int64_t batch;
+    /* Only images [own_first, own_end) of each batch are read, the others' numbers are of no use: a
+     * rank reads its own. 0 and 0: all. */
+    int64_t own_first, own_end;
     const struct hrf_augmentation *augmentation; /* NULL: none */
     int64_t seed, epoch;                         /* of the augmentation */
     int n_threads;

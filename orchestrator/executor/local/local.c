@@ -20,7 +20,8 @@ struct local {
 
 static bool has_many_ranks(const struct local *local, const char *kind)
 {
-    return local->settings->local.ranks > 1 && strcmp(kind, "infer") == 0;
+    return local->settings->local.ranks > 1 &&
+           (strcmp(kind, "infer") == 0 || strcmp(kind, "network") == 0);
 }
 
 static void local_destroy(struct hrf_executor *executor)

@@ -30,7 +30,7 @@ int64_t hrf_slurm_minutes(const char *duration)
 
 static bool has_many_ranks(const char *kind)
 {
-    return strcmp(kind, "infer") == 0;
+    return strcmp(kind, "infer") == 0 || strcmp(kind, "network") == 0;
 }
 
 int64_t hrf_slurm_ranks(const struct hrf_workflow_executor *settings, const char *kind)
@@ -121,7 +121,7 @@ struct hrf_slurm_need hrf_slurm_need_of(const struct hrf_slurm_job *job)
     const char *kind = job->submission->kind, *time = job->settings->slurm.time;
     const bool many = has_many_ranks(kind), is_engine = strcmp(kind, "tile") != 0;
     const bool is_on_cpu = !is_engine || strcmp(kind, "head") == 0 || strcmp(kind, "train") == 0 ||
-                           strcmp(kind, "tissue") == 0;
+                           strcmp(kind, "network") == 0 || strcmp(kind, "tissue") == 0;
     const int64_t ranks = many ? job->settings->slurm.ranks_per_node : 1;
     const int64_t memory = job->settings->slurm.mem_per_node_bytes;
     const int64_t minutes = hrf_slurm_minutes(time);

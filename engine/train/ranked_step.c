@@ -1,0 +1,209 @@
+/* ranked_step.c - a step over several ranks (ranked_step.h). */
+#include "engine/train/ranked_step.h"
+
+#include "engine/run/agree.h"
+#include "engine/run/network.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct hrf_ranked_step {
+    struct hrf_network *network;
+    struct hrf_comm *comm;                 /* borrowed; NULL: ranks are threads */
+    struct hrf_shape images, targets;      /* of the whole batch */
+    float *image_numbers, *target_numbers; /* N, H, W, C */
+    float **received;                      /* outputs, on processes but the first */
+    int32_t n_outputs;
+    int64_t own_first, n_own; /* images of the batch that this process computes with */
+    char text[192];
+};
+
+void hrf_ranked_step_destroy(struct hrf_ranked_step *s)
+{
+    if (s == NULL)
+        return;
+    hrf_network_destroy(s->network);
+    for (int32_t i = 0; s->received != NULL && i < s->n_outputs; i++)
+        hrf_free(s->received[i]);
+    hrf_free(s->received);
+    hrf_free(s->image_numbers);
+    hrf_free(s->target_numbers);
+    hrf_free(s);
+}
+
+enum hrf_status hrf_ranked_step_divide(const struct hrf_train_step_config *config,
+                                       struct hrf_graph *graph, struct hrf_error *err)
+{
+    const struct hrf_layout_plan *layout = config->layout;
+    struct hrf_batch_split shares;
+    if (layout->data * layout->microbatches == 1)
+        return HRF_OK;
+    if (config->uses_batch)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the statistics of a batch are those of the whole batch, which data= "
+                             "and microbatches= divide: use spatial= or stages= alone");
+    struct hrf_shape part = graph->values[graph->inputs[0]].shape;
+    HRF_TRY(hrf_layout_share(layout, part.rank > 0 ? part.dims[0] : 1, &shares, err));
+    part.dims[0] = shares.per_microbatch;
+    graph->n_images = shares.n_images;
+    return hrf_graph_set_input_shape(graph, 0, &part, err);
+}
+
+static enum hrf_status allocate(struct hrf_ranked_step *s, struct hrf_error *err)
+{
+    s->image_numbers = hrf_try_calloc((size_t)hrf_shape_count(&s->images) + 1, sizeof(float));
+    s->target_numbers = hrf_try_calloc((size_t)hrf_shape_count(&s->targets) + 1, sizeof(float));
+    HRF_CHECK_MEMORY(s->image_numbers != NULL && s->target_numbers != NULL, err,
+                     "no memory for a batch");
+    s->n_outputs = hrf_network_n_outputs(s->network);
+    if (s->comm == NULL || s->comm->rank == 0)
+        return HRF_OK;
+    s->received = hrf_calloc((size_t)s->n_outputs + 1, sizeof *s->received);
+    for (int32_t i = 0; i < s->n_outputs; i++) {
+        const struct hrf_shape shape = hrf_network_output_shape(s->network, i);
+        s->received[i] = hrf_try_alloc_array((size_t)hrf_shape_count(&shape) + 1, sizeof(float));
+        HRF_CHECK_MEMORY(s->received[i] != NULL, err, "no memory for gradients");
+    }
+    return HRF_OK;
+}
+
+/* The trained weights become inputs, and these variable constants once no pass can compute with
+ * their numbers any more. */
+static enum hrf_status make_network(struct hrf_ranked_step *s, struct hrf_graph *graph,
+                                    const struct hrf_trained_list *trained,
+                                    const struct hrf_train_step_config *config,
+                                    struct hrf_error *err)
+{
+    const size_t most = (size_t)graph->n_values + 1;
+    HRF_AUTO_FREE int32_t *values = hrf_alloc_array(most, sizeof *values);
+    HRF_AUTO_FREE int32_t *which = hrf_alloc_array(most, sizeof *which);
+    HRF_AUTO_FREE float **numbers = hrf_alloc_array(most, sizeof *numbers);
+    const int32_t n = hrf_trained_find(graph, trained, values, which);
+    for (int32_t i = 0; i < n; i++)
+        numbers[i] = trained->items[which[i]].numbers;
+    HRF_TRY(hrf_graph_open_constants(graph, values, n, err));
+    const struct hrf_network_config how = {
+        .session = { .device = config->device,
+                     .precision = HRF_FP32,
+                     .n_threads = config->n_threads,
+                     .memory_limit_bytes = config->memory_limit_bytes,
+                     .variables = numbers,
+                     .n_variables = n },
+        .layout = config->layout,
+        .comm = config->comm,
+    };
+    return hrf_network_create(graph, &how, &s->network, err);
+}
+
+/* Of its group's images, unless it is a stage that is not fed any. */
+static enum hrf_status find_own(struct hrf_ranked_step *s, const struct hrf_layout_plan *layout,
+                                struct hrf_error *err)
+{
+    struct hrf_batch_split shares;
+    s->n_own = s->images.dims[0];
+    if (s->comm == NULL)
+        return HRF_OK;
+    const struct hrf_box fed = hrf_network_fed(s->network, 0);
+    HRF_TRY(hrf_layout_share(layout, s->n_own, &shares, err));
+    s->own_first = s->comm->rank / hrf_layout_group_ranks(layout) * shares.per_group;
+    const int64_t left = s->n_own - s->own_first;
+    s->n_own = hrf_box_is_empty(&fed) || left < 0 ? 0
+               : left < shares.per_group          ? left
+                                                  : shares.per_group;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_ranked_step_create(struct hrf_graph *graph,
+                                       const struct hrf_trained_list *trained,
+                                       const struct hrf_train_step_config *config,
+                                       const struct hrf_shape *images, struct hrf_ranked_step **out,
+                                       struct hrf_error *err)
+{
+    HRF_AUTO(hrf_ranked_step) s = hrf_calloc(1, sizeof *s);
+    char layout[128];
+    s->comm = config->comm;
+    s->images = *images;
+    s->targets = graph->values[graph->inputs[1]].shape;
+    if (graph->n_images > 0)
+        s->targets.dims[0] = graph->n_images;
+    hrf_layout_text(config->layout, layout);
+    snprintf(s->text, sizeof s->text, "on %d ranks, %s", hrf_layout_ranks(config->layout), layout);
+    HRF_TRY(make_network(s, graph, trained, config, err));
+    HRF_TRY(allocate(s, err));
+    HRF_TRY(find_own(s, config->layout, err));
+    HRF_MOVE(*out, s);
+    return HRF_OK;
+}
+
+void hrf_ranked_step_own_images(const struct hrf_ranked_step *s, int64_t *first, int64_t *n)
+{
+    *first = s->own_first;
+    *n = s->n_own;
+}
+
+float *hrf_ranked_step_images(struct hrf_ranked_step *s)
+{
+    return s->image_numbers;
+}
+
+float *hrf_ranked_step_targets(struct hrf_ranked_step *s)
+{
+    return s->target_numbers;
+}
+
+const struct hrf_shape *hrf_ranked_step_target_shape(const struct hrf_ranked_step *s)
+{
+    return &s->targets;
+}
+
+/* The inputs: images, targets, and which of the images count, all of them. */
+static enum hrf_status read_input(void *context, int32_t input, int64_t first, int64_t n,
+                                  const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    const struct hrf_ranked_step *s = context;
+    struct hrf_array_source source = { input == 0 ? s->image_numbers : s->target_numbers,
+                                       input == 0 ? s->images : s->targets };
+    if (input < 2)
+        return hrf_read_array(&source, input, first, n, box, out, err);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = 1;
+    return HRF_OK;
+}
+
+/* Every process gets what rank 0 has added. */
+static enum hrf_status share_outputs(struct hrf_ranked_step *s, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < s->n_outputs; i++) {
+        const struct hrf_shape shape = hrf_network_output_shape(s->network, i);
+        /* hrf_broadcast() reads from the first and writes to the others. */
+        void *bytes = s->received != NULL ? (void *)s->received[i]
+                                          : (void *)(uintptr_t)hrf_network_output(s->network, i);
+        HRF_TRY(
+            hrf_broadcast(s->comm, bytes, (size_t)hrf_shape_count(&shape) * sizeof(float), err));
+    }
+    return HRF_OK;
+}
+
+enum hrf_status hrf_ranked_step_run(struct hrf_ranked_step *s, bool is_changed,
+                                    struct hrf_error *err)
+{
+    if (is_changed)
+        HRF_TRY(hrf_network_refresh(s->network, err));
+    HRF_TRY(hrf_network_run(s->network, read_input, s, err));
+    return s->comm != NULL ? share_outputs(s, err) : HRF_OK;
+}
+
+const float *hrf_ranked_step_output(const struct hrf_ranked_step *s, int32_t i)
+{
+    return s->received != NULL ? s->received[i] : hrf_network_output(s->network, i);
+}
+
+struct hrf_session_memory hrf_ranked_step_memory(const struct hrf_ranked_step *s)
+{
+    return hrf_network_memory(s->network);
+}
+
+const char *hrf_ranked_step_text(const struct hrf_ranked_step *s)
+{
+    return s->text;
+}
