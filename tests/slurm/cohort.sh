@@ -18,17 +18,6 @@ model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
 executor: {patches_per_job: 30, max_jobs: 4, slurm: {partition: main, time: "00:05:00", mem_per_node: 800M}}
 engine: {batch: 8}
 END
-"$HRF_SOURCE_DIR/tests/cli/train_pictures.py" "$to/pictures" 24 12
-cat >"$to/train.yaml" <<END
-version: 1
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx, last_layer: fresh}
-data: {folders: $to/pictures, patient_until: _}
-classes: [normal, tumor]
-split: {folds: 2}
-train: {batch: 8, epochs: 6, optimizer: adamw, learning_rate: 0.002, seeds: [1, 7]}
-out: $to/trained
-END
-expect_code 0 "$flow" train "$to/train.yaml"
 expect_code 3 "$flow" run "$to/w.yaml" --out "$to/clean"
 echo "$(sqlite3 "$to/clean/run.db" "SELECT count(*) FROM event WHERE subject='task'") tasks"
 echo "$build" >"$to/build"

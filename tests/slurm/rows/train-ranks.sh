@@ -3,12 +3,8 @@
 # on: cluster
 # promise: they go on from their checkpoints, to the bytes of threads
 . "$HRF_SOURCE_DIR/tests/slurm/lib.sh"
+export layout=data=2
 . "$here/training.sh"
-sed -i 's/batch: 8,/batch: 8, layout: data=2,/' "$scratch/train.yaml"
-trained=$scratch/trained
-sed "/^executor:/d; s|^out: .*|out: $trained|" "$scratch/train.yaml" >"$scratch/threads.yaml"
-mkdir "$scratch/threads" && mv "$scratch/threads.yaml" "$scratch/threads/train.yaml" # pages name their file
-"$flow" train "$scratch/threads/train.yaml" >/dev/null 2>&1 || tell "threads"
 one_gets KILL
 start --set executor.slurm.nodes=2
 finish
