@@ -45,6 +45,19 @@ static enum hrf_status set_part(const struct request *request, const struct hrf_
     return hrf_graph_set_input_shape(graph, 0, &part, err);
 }
 
+static enum hrf_status read_network(const struct request *request, struct hrf_graph **out,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_onnx_read(request->model, &graph, err));
+    if (graph->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "the network has %d inputs; training supports one",
+                             (int)graph->n_inputs);
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
+}
+
 /* The graph of the loss and its gradients for this input, or for a micro-batch of it. *y: the shape
  * of the network's output for the whole. */
 static enum hrf_status make_graph(const struct request *request, const struct hrf_shape *input,
@@ -53,7 +66,7 @@ static enum hrf_status make_graph(const struct request *request, const struct hr
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
-    HRF_TRY(hrf_onnx_read(request->model, &graph, err));
+    HRF_TRY(read_network(request, &graph, err));
     HRF_TRY(set_part(request, input, graph, err));
     HRF_TRY(hrf_pass_training_step(graph, request->loss, request->uses_batch ? &norms : NULL,
                                    gradients, err));
@@ -172,9 +185,8 @@ static enum hrf_status compute_alone(const struct request *request, const struct
     HRF_AUTO(hrf_train_step) step = NULL;
     HRF_AUTO_FREE float *target = NULL;
     double loss;
-    HRF_TRY(hrf_onnx_read(request->model, &network, err));
-    if (network->n_inputs == 1)
-        HRF_TRY(hrf_graph_set_input_shape(network, 0, input, err));
+    HRF_TRY(read_network(request, &network, err));
+    HRF_TRY(hrf_graph_set_input_shape(network, 0, input, err));
     HRF_TRY(hrf_train_step_create(network, &config, &step, err));
     const struct hrf_shape y = *hrf_train_step_target_shape(step);
     HRF_TRY(read_target(request, &y, &target, err));

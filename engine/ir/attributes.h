@@ -185,7 +185,7 @@ struct hrf_attributes {
     } cum_sum;
     bool upper;       /* TRILU */
     bool truncated;   /* MOD: the result has the sign of the dividend */
-    int64_t greatest; /* TOP_K: how many; 0: all, in falling order */
+    int64_t greatest; /* TOP_K, TOP_K_MASK: how many; TOP_K, 0: all, in falling order */
     int64_t function; /* FUNCTION_GRADIENT: an enum hrf_op, whose alpha, beta and bounds are here */
     int64_t length;   /* GATHER_GRADIENT: of the axis that indices point into */
     struct {

@@ -148,6 +148,9 @@ enum hrf_op {
      * descending order if `size` is 0, else the first ones. Nodes that select rows by them become
      * SELECT_MAX; other uses are not supported. */
     HRF_OP_TOP_K,
+    /* 1 for the `greatest` greatest numbers of each row (the last axis), the first of equal ones, 0
+     * for the others. A NaN is greater than any number. Only in graphs of training. */
+    HRF_OP_TOP_K_MASK,
     HRF_OP_PERFORMER, /* linear attention; hrf_pass_split_attention() splits it into these three: */
     HRF_OP_PERFORMER_MAX,   /* k, projection -> [N][heads]: maximum over all pixels */
     HRF_OP_PERFORMER_STATE, /* k, v, projection, maximum or none -> F64 [N][heads][(d + 1) * m]: sum

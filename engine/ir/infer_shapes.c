@@ -329,6 +329,15 @@ static enum hrf_status infer_performer(struct hrf_inference *in)
     return HRF_OK;
 }
 
+static enum hrf_status infer_top_k_mask(struct hrf_inference *in)
+{
+    const int64_t k = in->node->attributes.greatest;
+    HRF_TRY(infer_same(in));
+    if (in->shape.rank != 2 || k < 1 || k > in->shape.dims[1])
+        return hrf_infer_fail(in, "marks %lld numbers of each row of a matrix", (long long)k);
+    return HRF_OK;
+}
+
 static enum hrf_status infer_of_pass(struct hrf_inference *in)
 {
     return hrf_infer_refuse(in, "shapes must be inferred before the passes");
@@ -374,6 +383,7 @@ static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_WHERE] = hrf_infer_where,
     [HRF_OP_SELECT_MAX] = hrf_infer_select_max,
     [HRF_OP_TOP_K] = hrf_infer_top_k,
+    [HRF_OP_TOP_K_MASK] = infer_top_k_mask,
     [HRF_OP_PERFORMER] = infer_performer,
     [HRF_OP_CONSTANT] = infer_constant,
     [HRF_OP_SHAPE] = infer_shape,

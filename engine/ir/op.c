@@ -197,6 +197,9 @@ static const struct hrf_attribute top_k[] = {
     { INT(NULL, greatest) },
     { FLAG(NULL, keep_dims) },
 };
+static const struct hrf_attribute top_k_mask[] = {
+    { INT(NULL, greatest) },
+};
 static const struct hrf_attribute shape[] = {
     { INT("start", range.start), .since = 15 },
     { INT("end", range.end), .since = 15 },
@@ -419,9 +422,12 @@ static const struct hrf_op_info table[] = {
     ROW(WHERE, "Where", OTHER, WHOLE, WHOLE, 3, 3, 1, 0, 0, NO_LIST, INPUTS(INDEX),
         .rows = HRF_ROWS_POINT, .gradient = HRF_GRADIENT_WHERE),
     ROW(SELECT_MAX, "SelectMax", OTHER, WHOLE, WHOLE, 2, 2, 1, 0, 0, NO_LIST, .is_made = true,
-        .rows = HRF_ROWS_SELECT, .sizes = HRF_SIZE_FIXED, .joining = HRF_JOIN_SELECT_MAX),
+        .rows = HRF_ROWS_SELECT, .sizes = HRF_SIZE_FIXED, .joining = HRF_JOIN_SELECT_MAX,
+        .gradient = HRF_GRADIENT_SELECT_MAX),
     ROW(TOP_K, "TopK", OTHER, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(top_k), .is_made = true,
         .sizes = HRF_SIZE_FIXED),
+    ROW(TOP_K_MASK, "TopKMask", OTHER, WHOLE, WHOLE, 1, 1, 1, 0, 0, LIST(top_k_mask),
+        .precision = HRF_PRECISION_FLOAT, .is_made = true, .gradient = HRF_GRADIENT_ZERO),
     ROW(PERFORMER, "PerformerAttention", ATTENTION, WHOLE, WHOLE, 4, 4, 1, 0, 0, LIST(performer),
         .precision = HRF_PRECISION_FLOAT, .sizes = HRF_SIZE_STAYS,
         .gradient = HRF_GRADIENT_PERFORMER),

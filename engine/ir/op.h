@@ -160,6 +160,7 @@ enum hrf_precision_rule {
     ROW(TRANSPOSE, transpose)                                                                      \
     ROW(PAD, pad)                                                                                  \
     ROW(GATHER, gather)                                                                            \
+    ROW(SELECT_MAX, select_max) /* none to the scores, which choose */                              \
     ROW(SLICE, slice)                                                                              \
     ROW(EXPAND, expand)                                                                            \
     ROW(TILE, tile)                                                                                \

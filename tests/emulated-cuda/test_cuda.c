@@ -48,6 +48,7 @@ static bool has_no_kernel(enum hrf_op op)
 {
     static const enum hrf_op without[] = { HRF_OP_WHERE,
                                            HRF_OP_SELECT_MAX,
+                                           HRF_OP_TOP_K_MASK,
                                            HRF_OP_FUNCTION_GRADIENT,
                                            HRF_OP_CONV_WEIGHT_GRADIENT,
                                            HRF_OP_MAX_POOL_GRADIENT,

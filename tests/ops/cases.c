@@ -922,6 +922,16 @@ static int32_t make_select_max(struct build *b)
     return build_binary(b, HRF_OP_SELECT_MAX, x, steps);
 }
 
+static int32_t make_top_k_mask(struct build *b)
+{
+    struct hrf_attributes a = hrf_attributes_default();
+    const struct hrf_shape shape = SHAPE(build_pick(b, 1, 5), build_pick(b, 1, 40));
+    const int32_t x = b->between_products ? build_constant(b, shape, -2, 2) : build_input(b, shape);
+    const int32_t steps = build_node(b, HRF_OP_ROUND, &x, 1, &a);
+    a.greatest = build_pick(b, 1, shape.dims[1]);
+    return build_node(b, HRF_OP_TOP_K_MASK, &steps, 1, &a);
+}
+
 static int32_t make_where(struct build *b)
 {
     struct hrf_shape shape = pick_any(b), one = shape, of_condition = shape;
@@ -1039,6 +1049,7 @@ const struct op_case op_cases[] = {
     { "swiglu", HRF_OP_SWIGLU, make_swiglu, 10, 1e-6, true },
     { "where", HRF_OP_WHERE, make_where, 10, 0, true },
     { "select max", HRF_OP_SELECT_MAX, make_select_max, 20, 0, true },
+    { "top k mask", HRF_OP_TOP_K_MASK, make_top_k_mask, 20, 0, true },
     { "nearest resize", HRF_OP_RESIZE, make_nearest, 20, 0, true },
     { "function gradient", HRF_OP_FUNCTION_GRADIENT, make_function_gradient, 80, 1e-6, true },
     { "conv weight gradient", HRF_OP_CONV_WEIGHT_GRADIENT, make_conv_weight_gradient, 80, 5e-6,

@@ -86,7 +86,7 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_global_pool, hrf_cpu_lrn, hrf_cpu_unary, hrf_cpu_binary, hrf_cpu_batch_norm,
     hrf_cpu_softmax, hrf_cpu_reduction, hrf_cpu_performer_max, hrf_cpu_performer_state,
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_swiglu, hrf_cpu_where,
-    hrf_cpu_select_max;
+    hrf_cpu_select_max, hrf_cpu_top_k_mask;
 hrf_cpu_function hrf_cpu_function_gradient, hrf_cpu_max_pool_gradient, hrf_cpu_gather_gradient,
     hrf_cpu_depthwise_weight_gradient, hrf_cpu_own_weight_gradient, hrf_cpu_attention_gradient;
 const char *hrf_cpu_depthwise_weight_gradient_misfit(const struct hrf_graph *graph,

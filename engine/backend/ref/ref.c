@@ -46,6 +46,7 @@ static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
         [HRF_OP_SWIGLU] = hrf_ref_swiglu,
         [HRF_OP_WHERE] = hrf_ref_where,
         [HRF_OP_SELECT_MAX] = hrf_ref_select_max,
+        [HRF_OP_TOP_K_MASK] = hrf_ref_top_k_mask,
         [HRF_OP_PERFORMER_MAX] = hrf_ref_performer_max,
         [HRF_OP_PERFORMER_STATE] = hrf_ref_performer_state,
         [HRF_OP_PERFORMER_APPLY] = hrf_ref_performer_apply,

@@ -107,27 +107,39 @@ void hrf_ref_where(const struct hrf_ref_node *node)
     }
 }
 
-/* How many rows have a score that comes before this one's: the chosen row has none. */
-static int64_t count_better(const struct hrf_ref_tensor *scores, int64_t row, int64_t column)
+/* How many of the n numbers x[0], x[stride] ... come before number i: the greatest has none. */
+static int64_t count_greater(const double *x, int64_t n, int64_t stride, int64_t i)
 {
-    const int64_t n = scores->shape.dims[0], width = scores->shape.dims[1];
-    const double own = scores->numbers[row * width + column];
-    int64_t better = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double other = scores->numbers[i * width + column];
+    const double own = x[i * stride];
+    int64_t greater = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const double other = x[k * stride];
         const bool is_equal = other == own || (isnan(other) && isnan(own));
-        better += is_equal ? i < row : isnan(other) || other > own;
+        greater += is_equal ? k < i : isnan(other) || other > own;
     }
-    return better;
+    return greater;
 }
 
 void hrf_ref_select_max(const struct hrf_ref_node *node)
 {
     const int64_t n = node->inputs[0].shape.dims[0], width = node->inputs[0].shape.dims[1];
-    for (int64_t column = 0; column < node->output.shape.dims[0]; column++)
-        for (int64_t row = 0; row < n; row++)
-            for (int64_t k = 0; k < width && count_better(&node->inputs[1], row, column) == 0; k++)
+    const int64_t n_columns = node->output.shape.dims[0];
+    for (int64_t column = 0; column < n_columns; column++)
+        for (int64_t row = 0; row < n; row++) {
+            if (count_greater(node->inputs[1].numbers + column, n, n_columns, row) > 0)
+                continue;
+            for (int64_t k = 0; k < width; k++)
                 hrf_ref_put(node, column * width + k, node->inputs[0].numbers[row * width + k]);
+        }
+}
+
+void hrf_ref_top_k_mask(const struct hrf_ref_node *node)
+{
+    const int64_t n = hrf_shape_last(&node->output.shape);
+    for (int64_t i = 0; i < hrf_shape_count(&node->output.shape); i++) {
+        const double *row = node->inputs[0].numbers + i / n * n;
+        hrf_ref_put(node, i, count_greater(row, n, 1, i % n) < node->attributes.greatest);
+    }
 }
 
 /* Those that only change the shape keep the order of the elements. */

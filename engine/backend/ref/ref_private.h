@@ -35,7 +35,8 @@ hrf_ref_function hrf_ref_unary, hrf_ref_binary, hrf_ref_copy, hrf_ref_quantize, 
 hrf_ref_function hrf_ref_conv, hrf_ref_pool, hrf_ref_pool_sum, hrf_ref_pool_finish;
 hrf_ref_function hrf_ref_gemm, hrf_ref_token_product, hrf_ref_matmul, hrf_ref_softmax,
     hrf_ref_reduction;
-hrf_ref_function hrf_ref_move, hrf_ref_resize, hrf_ref_where, hrf_ref_select_max;
+hrf_ref_function hrf_ref_move, hrf_ref_resize, hrf_ref_where, hrf_ref_select_max,
+    hrf_ref_top_k_mask;
 hrf_ref_function hrf_ref_layer_norm, hrf_ref_group_norm, hrf_ref_attention, hrf_ref_attention_part,
     hrf_ref_swiglu;
 hrf_ref_function hrf_ref_function_gradient, hrf_ref_conv_weight_gradient, hrf_ref_max_pool_gradient,

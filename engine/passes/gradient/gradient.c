@@ -433,10 +433,6 @@ enum hrf_status hrf_pass_training_step(struct hrf_graph *graph, enum hrf_loss lo
                                        struct hrf_batch_norms *norms,
                                        struct hrf_gradients *gradients, struct hrf_error *err)
 {
-    if (graph->n_inputs != 1)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the network has %d inputs; training supports one",
-                             (int)graph->n_inputs);
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     if (norms != NULL) {
         HRF_TRY(hrf_pass_batch_statistics(graph, norms, err));

@@ -64,9 +64,9 @@ HRF_CHECKED enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_
                                               struct hrf_gradients *gradients,
                                               struct hrf_error *err);
 
-/* Makes a network, as it was read and with the shape of its input set, the graph of one step of
+/* Makes a network, as it was read and with the shapes of its inputs set, the graph of one step of
  * training: infers shapes, hrf_pass_batch_statistics() unless `norms` is NULL, and
- * hrf_pass_gradient(). Infer shapes again afterwards. HRF_E_UNSUPPORTED: it has several inputs. */
+ * hrf_pass_gradient(). Infer shapes again afterwards. */
 HRF_CHECKED enum hrf_status hrf_pass_training_step(struct hrf_graph *graph, enum hrf_loss loss,
                                                    struct hrf_batch_norms *norms,
                                                    struct hrf_gradients *gradients,

@@ -97,6 +97,19 @@ void hrf_gradient_gather(struct hrf_backward *b)
     hrf_backward_give(b, 0, hrf_backward_scatter(b, dy, axis, wanted, n, length));
 }
 
+/* dx = M dy, where M [N][C] has a 1 at the row that each column of the scores chooses. */
+void hrf_gradient_select_max(struct hrf_backward *b)
+{
+    if (!hrf_backward_wants(b, 0))
+        return;
+    struct hrf_attributes a = hrf_attributes_of(HRF_OP_TOP_K_MASK);
+    a.greatest = 1;
+    const int32_t columns = hrf_backward_swap_last(b, b->node.inputs[1]);
+    const struct hrf_shape shape = hrf_backward_shape(b, columns);
+    const int32_t mask = HRF_APPLY(b, HRF_OP_TOP_K_MASK, &a, &shape, columns);
+    hrf_backward_give(b, 0, hrf_backward_matmul(b, hrf_backward_swap_last(b, mask), b->dy));
+}
+
 void hrf_gradient_slice(struct hrf_backward *b)
 {
     const struct hrf_attributes *a = &b->node.attributes;

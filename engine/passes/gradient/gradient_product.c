@@ -151,17 +151,22 @@ void hrf_gradient_matmul(struct hrf_backward *b)
                                "supported");
         return;
     }
+    if (of_v.rank == 2) { /* products over all rows, which transpose nothing in memory */
+        const int32_t dy = as_rows(b, b->dy);
+        const struct hrf_shape rows = { 2, { hrf_backward_shape(b, dy).dims[0], of_v.dims[0] } };
+        if (hrf_backward_wants(b, 0))
+            hrf_backward_give(
+                b, 0, hrf_backward_reshape(b, product(b, &rows, 1, dy, false, v, true), &of_u));
+        if (hrf_backward_wants(b, 1))
+            hrf_backward_give(b, 1, product(b, &of_v, 1, as_rows(b, u), true, dy, false));
+        return;
+    }
     if (hrf_backward_wants(b, 0))
         hrf_backward_give(
             b, 0,
             hrf_backward_sum_to(b, hrf_backward_matmul(b, b->dy, hrf_backward_swap_last(b, v)),
                                 &of_u));
-    if (!hrf_backward_wants(b, 1))
-        return;
-    if (of_v.rank == 2) /* one product over all rows */
-        hrf_backward_give(b, 1,
-                          product(b, &of_v, 1, as_rows(b, u), true, as_rows(b, b->dy), false));
-    else
+    if (hrf_backward_wants(b, 1))
         hrf_backward_give(
             b, 1,
             hrf_backward_sum_to(b, hrf_backward_matmul(b, hrf_backward_swap_last(b, u), b->dy),

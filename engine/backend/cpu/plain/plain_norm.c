@@ -185,6 +185,25 @@ void hrf_cpu_select_max(const struct hrf_spec *spec, const struct hrf_kernel_cal
     }
 }
 
+/* As few rows, and few numbers of each. */
+void hrf_cpu_top_k_mask(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+{
+    const int64_t count = hrf_shape_count(&spec->output.shape);
+    const int64_t n = hrf_shape_last(&spec->output.shape);
+    const float *x = hrf_spec_data(spec, call, 0);
+    float *y = hrf_floats(call);
+    memset(y, 0, (size_t)count * sizeof *y);
+    for (int64_t row = 0; row < count; row += n, x += n, y += n)
+        for (int64_t k = 0; k < spec->attributes.greatest; k++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < n; i++)
+                if (y[i] == 0.0f &&
+                    (best < 0 || x[i] > x[best] || (isnan(x[i]) && !isnan(x[best]))))
+                    best = i;
+            y[best] = 1;
+        }
+}
+
 void hrf_cpu_where(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct hrf_shape *shape = &spec->output.shape;
