@@ -177,6 +177,35 @@ void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace)
     bind_calls(session);
 }
 
+void hrf_kept_memory_release(struct hrf_kept_memory *kept)
+{
+    hrf_free(kept->arena);
+    hrf_free(kept->workspace);
+    *kept = (struct hrf_kept_memory){ .arena = NULL };
+}
+
+static enum hrf_status grow(void **memory, int64_t *n_bytes, int64_t needed, struct hrf_error *err)
+{
+    if (*memory != NULL && needed <= *n_bytes)
+        return HRF_OK;
+    hrf_free(*memory);
+    *memory = hrf_alloc_aligned((size_t)needed + 1, HRF_BUFFER_ALIGNMENT);
+    *n_bytes = *memory != NULL ? needed : 0;
+    HRF_CHECK_MEMORY(*memory != NULL, err, "no memory for %.2f GiB of activations",
+                     (double)needed / 0x1p30);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_session_lend_kept(struct hrf_session *session, struct hrf_kept_memory *kept,
+                                      struct hrf_error *err)
+{
+    const struct hrf_session_memory *m = &session->memory;
+    HRF_TRY(grow(&kept->arena, &kept->arena_bytes, m->activation_bytes, err));
+    HRF_TRY(grow(&kept->workspace, &kept->workspace_bytes, m->workspace_bytes, err));
+    hrf_session_lend(session, kept->arena, kept->workspace);
+    return HRF_OK;
+}
+
 int32_t hrf_session_depth(const struct hrf_session *session)
 {
     return session->has_pixels ? HRF_SESSION_SLOTS : 1;

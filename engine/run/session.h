@@ -118,6 +118,17 @@ void hrf_session_free(struct hrf_session *session, void *memory);
  * hrf_session_memory(), aligned to HRF_BUFFER_ALIGNMENT. Other sessions may use the same memory
  * between runs, so fill the inputs and read the outputs while no other session does. */
 void hrf_session_lend(struct hrf_session *session, void *arena, void *workspace);
+/* Memory that one session after the other computes in, so that not each touches new memory. */
+struct hrf_kept_memory {
+    void *arena, *workspace;
+    int64_t arena_bytes, workspace_bytes;
+};
+void hrf_kept_memory_release(struct hrf_kept_memory *kept);
+/* Lends it to a session on the host, larger if that is needed; the session before is not used any
+ * more. HRF_E_NOMEM. */
+HRF_CHECKED enum hrf_status hrf_session_lend_kept(struct hrf_session *session,
+                                                  struct hrf_kept_memory *kept,
+                                                  struct hrf_error *err);
 
 /* Graph input i's buffer, dense float32 in N, H, W, C order for rank 4 (ONNX order otherwise).
  * Fill it before every run, because a run overwrites it. It belongs to the session and keeps its

@@ -2,6 +2,7 @@
 #include "engine/run/slide_head.h"
 
 #include "base/host.h"
+#include "base/min_max.h"
 #include "engine/onnx/onnx.h"
 #include "engine/run/row_rules.h"
 #include "engine/run/session.h"
@@ -11,10 +12,11 @@
 #include <string.h>
 
 struct hrf_slide_head {
-    char *path;
+    char *name;
     struct hrf_graph *graph;
     struct hrf_session *session; /* for the last bag's size */
     int64_t n, bag_width;        /* that size; 0: none */
+    struct hrf_kept_memory memory;
     struct hrf_row_blocks *blocks;
     int64_t blocks_width;    /* 0: it is not known whether blocks can be computed */
     char why_no_blocks[200]; /* if `blocks` is NULL */
@@ -27,10 +29,11 @@ void hrf_slide_head_close(struct hrf_slide_head *head)
     if (head == NULL)
         return;
     hrf_session_destroy(head->session);
+    hrf_kept_memory_release(&head->memory);
     hrf_row_blocks_destroy(head->blocks);
     hrf_graph_destroy(head->graph);
     hrf_free(head->scores);
-    hrf_free(head->path);
+    hrf_free(head->name);
     hrf_free(head);
 }
 
@@ -39,42 +42,44 @@ int64_t hrf_slide_head_width(const struct hrf_slide_head *head)
     return head->width;
 }
 
-static enum hrf_status load(struct hrf_slide_head *head, const char *path, struct hrf_error *err)
+enum hrf_status hrf_slide_head_create(struct hrf_graph **network, const char *name,
+                                      struct hrf_slide_head **out, struct hrf_error *err)
 {
-    head->path = hrf_strdup(path);
-    HRF_TRY(hrf_onnx_read(path, &head->graph, err));
-    const struct hrf_graph *g = head->graph;
+    const struct hrf_graph *g = *network;
     const struct hrf_shape *shape = g->n_inputs == 1 ? &g->values[g->inputs[0]].shape : NULL;
     if (shape == NULL || (shape->rank != 2 && shape->rank != 3) ||
         (shape->rank == 3 && shape->dims[0] > 1) || shape->dims[shape->rank - 2] > 0)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' is no slide head: its input must be one bag, [N][D] with N "
                              "open",
-                             path);
+                             name);
+    struct hrf_slide_head *head = hrf_calloc(1, sizeof *head);
+    head->name = hrf_strdup(name);
     head->width = shape->dims[shape->rank - 1] > 0 ? shape->dims[shape->rank - 1] : 0;
+    HRF_MOVE(head->graph, *network);
+    *out = head;
     return HRF_OK;
 }
 
 enum hrf_status hrf_slide_head_open(const char *path, struct hrf_slide_head **out,
                                     struct hrf_error *err)
 {
-    struct hrf_slide_head *head = hrf_calloc(1, sizeof *head);
-    const enum hrf_status status = load(head, path, err);
-    if (status != HRF_OK)
-        hrf_slide_head_close(head);
-    else
-        *out = head;
-    return status;
+    HRF_AUTO(hrf_graph) network = NULL;
+    HRF_TRY(hrf_onnx_read(path, &network, err));
+    return hrf_slide_head_create(&network, path, out, err);
 }
 
 static enum hrf_status make_session(struct hrf_slide_head *head, int64_t n, int64_t width,
                                     int64_t n_threads, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
+    const int64_t left = hrf_min(hrf_process_memory_left(), INT64_MAX / 2);
+    const int64_t kept = head->memory.arena_bytes + head->memory.workspace_bytes;
     const struct hrf_session_config config = { .device = "cpu",
                                                .precision = HRF_FP32,
-                                               .memory_limit_bytes = hrf_process_memory_left(),
-                                               .n_threads = (int32_t)n_threads };
+                                               .memory_limit_bytes = left + kept,
+                                               .n_threads = (int32_t)n_threads,
+                                               .is_lent = true };
     hrf_session_destroy(head->session);
     head->session = NULL;
     head->n = 0;
@@ -91,6 +96,7 @@ static enum hrf_status make_session(struct hrf_slide_head *head, int64_t n, int6
             n > HRF_BAG_WHOLE ? ", and cannot be computed in blocks, for " : "",
             n > HRF_BAG_WHOLE ? head->why_no_blocks : "");
     HRF_TRY(status);
+    HRF_TRY(hrf_session_lend_kept(head->session, &head->memory, err));
     head->n = n;
     head->bag_width = width;
     return HRF_OK;
@@ -149,7 +155,7 @@ static enum hrf_status read_scores(struct hrf_slide_head *head, const float *x, 
             return hrf_error_set(err, HRF_E_USER,
                                  "'%s': score %lld is %g, not from 0 to 1: export it after the "
                                  "softmax, or name the output 'logits'",
-                                 head->path, (long long)i, (double)x[i]);
+                                 head->name, (long long)i, (double)x[i]);
     }
     out->scores = head->scores;
     out->n_classes = k;
@@ -167,7 +173,7 @@ enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const struct hrf
     if (head->width > 0 && width != head->width)
         return hrf_error_set(err, HRF_E_USER,
                              "'%s' takes embeddings of %lld numbers, and these have %lld",
-                             head->path, (long long)head->width, (long long)width);
+                             head->name, (long long)head->width, (long long)width);
     if (n > HRF_BAG_WHOLE)
         HRF_TRY(make_blocks(head, width, err));
     const bool in_blocks = n > HRF_BAG_WHOLE && head->blocks != NULL;
@@ -194,7 +200,7 @@ enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head, const struct hrf
     x = output_of(head, in_blocks, attention, &count);
     if (count % n != 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "'%s': %lld numbers of attention do not fit %lld patches", head->path,
+                             "'%s': %lld numbers of attention do not fit %lld patches", head->name,
                              (long long)count, (long long)n);
     out->attention = x;
     out->n_branches = count / n;

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/ir/graph.h"
 #include "engine/run/row_blocks.h"
 
 #include <stdint.h>
@@ -22,7 +23,16 @@ struct hrf_slide_head; /* opaque */
 /* HRF_E_USER: no model, or not one of such a bag. */
 HRF_CHECKED enum hrf_status hrf_slide_head_open(const char *path, struct hrf_slide_head **out,
                                                 struct hrf_error *err);
-void hrf_slide_head_close(struct hrf_slide_head *head);          /* NULL is fine */
+/* The same of a network, which it takes over on success. `name` is what errors call it. */
+HRF_CHECKED enum hrf_status hrf_slide_head_create(struct hrf_graph **network, const char *name,
+                                                  struct hrf_slide_head **out,
+                                                  struct hrf_error *err);
+void hrf_slide_head_close(struct hrf_slide_head *head); /* NULL is fine */
+static inline void hrf_slide_head_destroy(struct hrf_slide_head *head)
+{
+    hrf_slide_head_close(head);
+}
+HRF_DEFINE_AUTO(hrf_slide_head)
 int64_t hrf_slide_head_width(const struct hrf_slide_head *head); /* D; 0: any */
 
 /* Valid until the next bag. */

@@ -11,6 +11,7 @@ enum { BLOCK = 16384 };
 
 struct moments {
     float *first, *second, *average; /* NULL: the optimiser has none */
+    int64_t n_steps;                 /* updates of these weights */
 };
 
 struct hrf_optimizer {
@@ -18,8 +19,7 @@ struct hrf_optimizer {
     struct hrf_trained_weights *weights; /* [n] */
     struct moments *moments;             /* [n] */
     int32_t n;
-    float *update; /* LAMB: of one tensor, before its norm is known */
-    int64_t n_steps;
+    float *update;              /* LAMB: of one tensor, before its norm is known */
     double learning_rate, clip; /* of the present step */
 };
 
@@ -103,7 +103,6 @@ double hrf_sum_of_squares(const float *numbers, int64_t n)
 
 void hrf_optimizer_begin(struct hrf_optimizer *o, double learning_rate, double norm)
 {
-    o->n_steps++;
     o->learning_rate = learning_rate;
     o->clip = 1;
     if (o->config.clip_norm > 0)
@@ -117,7 +116,7 @@ static void step_sgd(const struct hrf_optimizer *o, const struct hrf_trained_wei
 {
     const float clip = (float)o->clip, decay = (float)weight_decay;
     const float rate = (float)o->learning_rate, momentum = (float)o->config.momentum;
-    const bool is_first = o->n_steps == 1, ahead = o->config.uses_nesterov;
+    const bool is_first = m->n_steps == 1, ahead = o->config.uses_nesterov;
     float *w = t->numbers, *first = m->first;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < t->n; i++) {
@@ -136,13 +135,13 @@ struct adam {
     float b1, b2, by_first, by_second, epsilon, clip;
 };
 
-static struct adam adam_of(const struct hrf_optimizer *o)
+static struct adam adam_of(const struct hrf_optimizer *o, const struct moments *m)
 {
     const struct hrf_optimizer_config *c = &o->config;
     return (struct adam){ .b1 = (float)c->beta1,
                           .b2 = (float)c->beta2,
-                          .by_first = (float)(1 / (1 - pow(c->beta1, (double)o->n_steps))),
-                          .by_second = (float)(1 / sqrt(1 - pow(c->beta2, (double)o->n_steps))),
+                          .by_first = (float)(1 / (1 - pow(c->beta1, (double)m->n_steps))),
+                          .by_second = (float)(1 / sqrt(1 - pow(c->beta2, (double)m->n_steps))),
                           .epsilon = (float)c->epsilon,
                           .clip = (float)o->clip };
 }
@@ -161,19 +160,21 @@ static inline float adam_direction(const struct adam *a, const struct moments *m
 static void step_adamw(const struct hrf_optimizer *o, const struct hrf_trained_weights *t,
                        const struct moments *m, const float *g, double weight_decay)
 {
-    const struct adam a = adam_of(o);
+    const struct adam a = adam_of(o, m);
     const float rate = (float)o->learning_rate;
-    const float kept = (float)(1 - o->learning_rate * weight_decay);
+    const bool is_coupled = o->config.couples_decay;
+    const float kept = is_coupled ? 1 : (float)(1 - o->learning_rate * weight_decay);
+    const float coupled = is_coupled ? (float)weight_decay : 0;
     float *w = t->numbers;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < t->n; i++)
-        w[i] = w[i] * kept - rate * adam_direction(&a, m, i, g[i]);
+        w[i] = w[i] * kept - rate * adam_direction(&a, m, i, g[i] + coupled * w[i]);
 }
 
 static void step_lamb(const struct hrf_optimizer *o, const struct hrf_trained_weights *t,
                       const struct moments *m, const float *g, double weight_decay)
 {
-    const struct adam a = adam_of(o);
+    const struct adam a = adam_of(o, m);
     const float decay = (float)weight_decay;
     float *w = t->numbers, *update = o->update;
 #pragma omp parallel for schedule(static)
@@ -210,7 +211,9 @@ void hrf_optimizer_update(struct hrf_optimizer *o, int32_t i, const float *gradi
         [HRF_OPTIMIZER_ADAMW] = step_adamw,
         [HRF_OPTIMIZER_LAMB] = step_lamb,
     };
-    const double decay = o->weights[i].n_axes > 1 ? o->config.weight_decay : 0;
+    const bool decays = o->config.decays_all || o->weights[i].n_axes > 1;
+    const double decay = decays ? o->config.weight_decay : 0;
+    o->moments[i].n_steps++;
     steps[o->config.kind](o, &o->weights[i], &o->moments[i], gradient, decay);
     if (o->moments[i].average != NULL)
         move_average(o, i);
@@ -218,7 +221,10 @@ void hrf_optimizer_update(struct hrf_optimizer *o, int32_t i, const float *gradi
 
 int64_t hrf_optimizer_steps(const struct hrf_optimizer *o)
 {
-    return o->n_steps;
+    int64_t most = 0;
+    for (int32_t i = 0; i < o->n; i++)
+        most = o->moments[i].n_steps > most ? o->moments[i].n_steps : most;
+    return most;
 }
 
 const float *hrf_optimizer_average(const struct hrf_optimizer *o, int32_t i)
@@ -226,49 +232,49 @@ const float *hrf_optimizer_average(const struct hrf_optimizer *o, int32_t i)
     return o->moments[i].average != NULL ? o->moments[i].average : o->weights[i].numbers;
 }
 
-/* ---- the state as bytes: the number of steps, then the moments of each tensor ---- */
+/* ---- the state as bytes: of each tensor the moments, then of each its number of steps ---- */
 
-/* Copies one array from or to `bytes`, if there is one; returns what follows. */
-static char *copy_array(char *bytes, float *numbers, int64_t n, bool is_set)
+/* Copies n_bytes of the state from or to `bytes`; returns what follows. */
+static char *copy_part(char *bytes, void *part, size_t n_bytes, bool is_set)
 {
-    const size_t n_bytes = (size_t)n * sizeof *numbers;
-    if (numbers == NULL)
+    if (part == NULL)
         return bytes;
-    if (bytes != NULL && is_set)
-        memcpy(numbers, bytes, n_bytes);
-    else if (bytes != NULL)
-        memcpy(bytes, numbers, n_bytes);
+    if (is_set)
+        memcpy(part, bytes, n_bytes);
+    else
+        memcpy(bytes, part, n_bytes);
     return bytes + n_bytes;
 }
 
 static void copy_state(const struct hrf_optimizer *o, char *bytes, bool is_set)
 {
     for (int32_t i = 0; i < o->n; i++) {
-        bytes = copy_array(bytes, o->moments[i].first, o->weights[i].n, is_set);
-        bytes = copy_array(bytes, o->moments[i].second, o->weights[i].n, is_set);
-        bytes = copy_array(bytes, o->moments[i].average, o->weights[i].n, is_set);
+        const size_t n_bytes = (size_t)o->weights[i].n * sizeof(float);
+        bytes = copy_part(bytes, o->moments[i].first, n_bytes, is_set);
+        bytes = copy_part(bytes, o->moments[i].second, n_bytes, is_set);
+        bytes = copy_part(bytes, o->moments[i].average, n_bytes, is_set);
     }
+    for (int32_t i = 0; i < o->n; i++)
+        bytes = copy_part(bytes, &o->moments[i].n_steps, sizeof(int64_t), is_set);
 }
 
 int64_t hrf_optimizer_state_bytes(const struct hrf_optimizer *o)
 {
-    int64_t n_bytes = sizeof o->n_steps;
+    int64_t n_bytes = 0;
     for (int32_t i = 0; i < o->n; i++) {
         const struct moments *m = &o->moments[i];
         const int64_t n_arrays = (m->first != NULL) + (m->second != NULL) + (m->average != NULL);
-        n_bytes += n_arrays * o->weights[i].n * (int64_t)sizeof(float);
+        n_bytes += n_arrays * o->weights[i].n * (int64_t)sizeof(float) + (int64_t)sizeof m->n_steps;
     }
     return n_bytes;
 }
 
 void hrf_optimizer_get_state(const struct hrf_optimizer *o, void *bytes)
 {
-    memcpy(bytes, &o->n_steps, sizeof o->n_steps);
-    copy_state(o, (char *)bytes + sizeof o->n_steps, false);
+    copy_state(o, bytes, false);
 }
 
 void hrf_optimizer_set_state(struct hrf_optimizer *o, const void *bytes)
 {
-    memcpy(&o->n_steps, bytes, sizeof o->n_steps);
-    copy_state(o, (char *)(uintptr_t)bytes + sizeof o->n_steps, true); /* it is only read */
+    copy_state(o, (char *)(uintptr_t)bytes, true); /* it is only read */
 }

@@ -7,6 +7,7 @@
 #include "engine/train/step_private.h"
 #include "engine/train/tiled_step.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -19,6 +20,9 @@ struct hrf_train_step {
     struct hrf_weighted_session whole; /* its session is NULL: in tiles */
     struct hrf_tiled_step *tiled;      /* NULL: not in tiles */
     struct hrf_ranked_step *ranked;    /* NULL: on one rank */
+    int32_t n_inputs;                  /* of the network, in one piece; then comes the target */
+    int32_t *output_of;                /* [trained.n]: the output of its gradient; 0: it has none */
+    struct hrf_kept_memory memory;     /* of the session in one piece */
     float *gradient;                   /* one at a time, in ONNX order */
     bool is_changed;
 };
@@ -86,7 +90,7 @@ static bool is_ranked(const struct hrf_train_step_config *config)
            (hrf_layout_ranks(config->layout) > 1 || config->layout->microbatches > 1);
 }
 
-/* *graph: forward, loss and gradients; and the trained weights. */
+/* *graph: forward, loss and gradients. */
 static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_graph *network,
                                   struct hrf_graph **graph, struct hrf_gradients *gradients,
                                   struct hrf_error *err)
@@ -99,13 +103,22 @@ static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_gra
         HRF_TRY(hrf_ranked_step_divide(&s->config, made, err));
     HRF_TRY(hrf_pass_training_step(made, s->config.loss, s->config.uses_batch ? &norms : NULL,
                                    gradients, err));
-    HRF_TRY(keep_statistics(s, made, &norms, err));
-    s->trained.items = hrf_calloc((size_t)gradients->n + 1, sizeof *s->trained.items);
-    for (int32_t i = 0; i < gradients->n; i++) {
-        const int32_t value = hrf_graph_find_value(made, gradients->names[i]);
-        HRF_TRY(add_tensor(&s->trained, &made->values[value], err));
-    }
+    if (s->trained.items == NULL)
+        HRF_TRY(keep_statistics(s, made, &norms, err));
     HRF_MOVE(*graph, made);
+    return HRF_OK;
+}
+
+static enum hrf_status list_trained(struct hrf_train_step *s, const struct hrf_graph *graph,
+                                    const struct hrf_gradients *gradients, struct hrf_error *err)
+{
+    s->trained.items = hrf_calloc((size_t)gradients->n + 1, sizeof *s->trained.items);
+    s->output_of = hrf_calloc((size_t)gradients->n + 1, sizeof *s->output_of);
+    for (int32_t i = 0; i < gradients->n; i++) {
+        const int32_t value = hrf_graph_find_value(graph, gradients->names[i]);
+        HRF_TRY(add_tensor(&s->trained, &graph->values[value], err));
+        s->output_of[i] = 1 + i;
+    }
     return HRF_OK;
 }
 
@@ -124,6 +137,26 @@ static enum hrf_status create_gradient(struct hrf_train_step *s, struct hrf_erro
     return HRF_OK;
 }
 
+/* In the place of the session that there is, if there is one. */
+static enum hrf_status create_whole(struct hrf_train_step *s, const struct hrf_graph *network,
+                                    struct hrf_graph *graph, const struct hrf_gradients *gradients,
+                                    struct hrf_error *err)
+{
+    struct hrf_weighted_session made;
+    HRF_TRY(hrf_weighted_session_create(graph, &s->trained, gradients, &s->config, true, 0, &made,
+                                        err));
+    hrf_weighted_session_release(&s->whole);
+    s->whole = made;
+    s->n_inputs = network->n_inputs;
+    s->is_changed = false;
+    memset(s->output_of, 0, (size_t)s->trained.n * sizeof *s->output_of);
+    for (int32_t i = 0; i < made.n_gradients; i++) {
+        assert(made.weights[i] >= 0); /* the caller's networks have these weights alone */
+        s->output_of[made.weights[i]] = 1 + i;
+    }
+    return hrf_session_lend_kept(made.session, &s->memory, err);
+}
+
 /* In one piece if that is asked for or fits, else in tiles. */
 static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hrf_graph *network,
                                        struct hrf_graph *graph,
@@ -137,8 +170,7 @@ static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hr
         return hrf_ranked_step_create(graph, &s->trained, config,
                                       &network->values[network->inputs[0]].shape, &s->ranked, err);
     if (asked <= 1)
-        status = hrf_weighted_session_create(graph, &s->trained, gradients, config, 0, &s->whole,
-                                             &why);
+        status = create_whole(s, network, graph, gradients, &why);
     if (status != HRF_E_NOMEM || asked == 1)
         return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
     struct hrf_error no_tiles = { .status = HRF_OK };
@@ -158,10 +190,21 @@ enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     s->config = *config;
     HRF_TRY(make_graph(s, network, &graph, &gradients, err));
+    HRF_TRY(list_trained(s, graph, &gradients, err));
     HRF_TRY(create_gradient(s, err));
     HRF_TRY(create_sessions(s, network, graph, &gradients, err));
     HRF_MOVE(*out, s);
     return HRF_OK;
+}
+
+enum hrf_status hrf_train_step_change(struct hrf_train_step *s, const struct hrf_graph *network,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    assert(s->tiled == NULL && s->ranked == NULL && s->statistics.n == 0);
+    HRF_TRY(make_graph(s, network, &graph, &gradients, err));
+    return create_whole(s, network, graph, &gradients, err);
 }
 
 void hrf_train_step_destroy(struct hrf_train_step *s)
@@ -174,24 +217,31 @@ void hrf_train_step_destroy(struct hrf_train_step *s)
     release_list(&s->trained);
     release_list(&s->statistics);
     hrf_free(s->counts);
+    hrf_free(s->output_of);
+    hrf_kept_memory_release(&s->memory);
     hrf_free(s->gradient);
     hrf_free(s);
 }
 
 /* ---- a run ---- */
 
-float *hrf_train_step_images(struct hrf_train_step *s)
+float *hrf_train_step_input(struct hrf_train_step *s, int32_t i)
 {
     return s->ranked != NULL  ? hrf_ranked_step_images(s->ranked)
            : s->tiled != NULL ? hrf_tiled_step_images(s->tiled)
-                              : hrf_session_input(s->whole.session, 0);
+                              : hrf_session_input(s->whole.session, i);
+}
+
+float *hrf_train_step_images(struct hrf_train_step *s)
+{
+    return hrf_train_step_input(s, 0);
 }
 
 float *hrf_train_step_targets(struct hrf_train_step *s)
 {
     return s->ranked != NULL  ? hrf_ranked_step_targets(s->ranked)
            : s->tiled != NULL ? hrf_tiled_step_targets(s->tiled)
-                              : hrf_session_input(s->whole.session, 1);
+                              : hrf_session_input(s->whole.session, s->n_inputs);
 }
 
 void hrf_train_step_own_images(const struct hrf_train_step *s, int64_t *first, int64_t *n)
@@ -206,7 +256,7 @@ const struct hrf_shape *hrf_train_step_target_shape(const struct hrf_train_step 
 {
     return s->ranked != NULL  ? hrf_ranked_step_target_shape(s->ranked)
            : s->tiled != NULL ? hrf_tiled_step_target_shape(s->tiled)
-                              : hrf_session_input_shape(s->whole.session, 1);
+                              : hrf_session_input_shape(s->whole.session, s->n_inputs);
 }
 
 int32_t hrf_train_step_n_weights(const struct hrf_train_step *s)
@@ -252,7 +302,9 @@ const float *hrf_train_step_gradient(struct hrf_train_step *s, int32_t i)
 {
     if (s->tiled != NULL)
         return hrf_tiled_step_gradient(s->tiled, i);
-    hrf_nchw_from_output(output_of(s, 1 + i), &s->trained.items[i].shape, s->gradient);
+    if (s->output_of[i] == 0)
+        return NULL;
+    hrf_nchw_from_output(output_of(s, s->output_of[i]), &s->trained.items[i].shape, s->gradient);
     return s->gradient;
 }
 

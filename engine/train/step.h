@@ -38,18 +38,25 @@ struct hrf_train_step_config {
     int32_t tiles[2]; /* exactly so many along rows and columns; 0: as many as the limit requires */
 };
 
-/* `network` has been read, and the shape of its only input, [N][C][H][W], is set to that of a
- * batch; it outlives the step. HRF_E_UNSUPPORTED names an operator that has no gradient. */
+/* `network` has been read, and the shapes of its inputs are set, in tiles of its only one,
+ * [N][C][H][W]; it outlives the step. HRF_E_UNSUPPORTED names an operator that has no gradient. */
 HRF_CHECKED enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
                                                   const struct hrf_train_step_config *config,
                                                   struct hrf_train_step **out,
                                                   struct hrf_error *err);
+/* The next runs are of another network, which has some or all of these weights, by their names and
+ * shapes: bags of another length. The weights keep their numbers. Only in one piece and by the
+ * statistics of the file. Its memory is used again if it suffices. */
+HRF_CHECKED enum hrf_status hrf_train_step_change(struct hrf_train_step *step,
+                                                  const struct hrf_graph *network,
+                                                  struct hrf_error *err);
 void hrf_train_step_destroy(struct hrf_train_step *step);
 HRF_DEFINE_AUTO(hrf_train_step)
 
-/* What a run reads; fill both before each one. Images are dense N, H, W, C, as the network takes
- * them (normalised). Targets have the shape of the network's output: N, C, or N, H, W, C. */
+/* What a run reads; fill all before each one. Images are input 0, dense N, H, W, C, as the network
+ * takes them (normalised). Targets have the shape of the network's output: N, C, or N, H, W, C. */
 float *hrf_train_step_images(struct hrf_train_step *step);
+float *hrf_train_step_input(struct hrf_train_step *step, int32_t i);
 float *hrf_train_step_targets(struct hrf_train_step *step);
 /* Images [*first, *first + *n) are all that this process computes with: of a rank its share, else
  * all. Targets are filled whole. */
@@ -63,7 +70,8 @@ void hrf_train_step_set_changed(struct hrf_train_step *step);
 
 HRF_CHECKED enum hrf_status hrf_train_step_run(struct hrf_train_step *step, double *loss,
                                                struct hrf_error *err);
-/* Of the last run: the gradient to weights i, in ONNX order; valid until the next call. */
+/* Of the last run: the gradient to weights i, in ONNX order; valid until the next call. NULL: the
+ * network of that run does not have them. */
 const float *hrf_train_step_gradient(struct hrf_train_step *step, int32_t i);
 
 /* With `uses_batch`: the file's mean and variance of each BATCH_NORM, one after the other, as

@@ -13,17 +13,17 @@ struct hrf_trained_list {
 /* A graph, some of whose constants are trained weights, made ready to run. */
 struct hrf_weighted_session {
     struct hrf_session *session;
-    int32_t *weights; /* [n_gradients] of the list: which one each gradient is to; heap */
+    /* [n_gradients], heap: which one of the list each gradient is to; -1: to none of them. */
+    int32_t *weights;
     int32_t n_gradients;
 };
 void hrf_weighted_session_release(struct hrf_weighted_session *weighted);
 /* `graph` is changed: its trained weights become inputs. `gradients` NULL: it computes none.
- * kept_bytes: struct hrf_session_config. */
-HRF_CHECKED enum hrf_status
-hrf_weighted_session_create(struct hrf_graph *graph, const struct hrf_trained_list *trained,
-                            const struct hrf_gradients *gradients,
-                            const struct hrf_train_step_config *config, int64_t kept_bytes,
-                            struct hrf_weighted_session *out, struct hrf_error *err);
+ * is_lent, kept_bytes: struct hrf_session_config. */
+HRF_CHECKED enum hrf_status hrf_weighted_session_create(
+    struct hrf_graph *graph, const struct hrf_trained_list *trained,
+    const struct hrf_gradients *gradients, const struct hrf_train_step_config *config, bool is_lent,
+    int64_t kept_bytes, struct hrf_weighted_session *out, struct hrf_error *err);
 
 /* The trained weights of `graph`: values[k] is trained->items[which[k]]. Returns how many. */
 int32_t hrf_trained_find(const struct hrf_graph *graph, const struct hrf_trained_list *trained,

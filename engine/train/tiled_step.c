@@ -123,8 +123,8 @@ static enum hrf_status create_tail(struct hrf_tiled_step *t, struct hrf_error *e
     for (int32_t i = 0; i < gradients.n; i++)
         if (strcmp(gradients.names[i], features) == 0)
             t->of_features = 1 + i;
-    HRF_TRY(hrf_weighted_session_create(tail, t->trained, &gradients, &t->config, t->kept_bytes,
-                                        &t->tail, err));
+    HRF_TRY(hrf_weighted_session_create(tail, t->trained, &gradients, &t->config, false,
+                                        t->kept_bytes, &t->tail, err));
     const struct hrf_session_memory memory = hrf_session_memory(t->tail.session);
     t->kept_bytes += hrf_session_memory_total(&memory);
     return HRF_OK;
@@ -234,7 +234,7 @@ static enum hrf_status create_session(const struct hrf_tiled_step *t, const stru
     if (is_back)
         HRF_TRY(hrf_pass_gradient(graph, HRF_LOSS_LINEAR, &gradients, err));
     return hrf_weighted_session_create(graph, t->trained, is_back ? &gradients : NULL, &t->config,
-                                       t->kept_bytes, out, err);
+                                       false, t->kept_bytes, out, err);
 }
 
 static double area(const struct hrf_box *box)
@@ -352,6 +352,9 @@ enum hrf_status hrf_tiled_step_create(const struct hrf_graph *network,
     HRF_AUTO(hrf_tiled_step) t = hrf_calloc(1, sizeof *t);
     t->config = *config;
     t->trained = trained;
+    if (network->n_inputs != 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "the network has %d inputs",
+                             (int)network->n_inputs);
     if (config->uses_batch)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
                              "the statistics of a batch are those of whole images, which are "

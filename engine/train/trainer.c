@@ -71,8 +71,10 @@ static enum hrf_status find_norm(const struct hrf_trainer *t, double *norm, stru
     double squares = 0;
     for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++) {
         const struct hrf_trained_tensor *w = &hrf_train_step_weights(t->step)[i];
-        const double sum = hrf_sum_of_squares(hrf_train_step_gradient(t->step, i),
-                                              hrf_shape_count(&w->shape));
+        const float *gradient = hrf_train_step_gradient(t->step, i);
+        if (gradient == NULL)
+            continue;
+        const double sum = hrf_sum_of_squares(gradient, hrf_shape_count(&w->shape));
         if (!isfinite(sum))
             return hrf_error_set(err, HRF_E_USER,
                                  "step %" PRId64 ": the gradient to '%s' is not finite; a smaller "
@@ -110,8 +112,11 @@ enum hrf_status hrf_trainer_step(struct hrf_trainer *t, double learning_rate, do
                              hrf_trainer_steps(t) + 1);
     HRF_TRY(find_norm(t, &norm, err));
     hrf_optimizer_begin(t->optimizer, learning_rate, norm);
-    for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++)
-        hrf_optimizer_update(t->optimizer, i, hrf_train_step_gradient(t->step, i));
+    for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++) {
+        const float *gradient = hrf_train_step_gradient(t->step, i);
+        if (gradient != NULL)
+            hrf_optimizer_update(t->optimizer, i, gradient);
+    }
     update_statistics(t);
     hrf_train_step_set_changed(t->step);
     return HRF_OK;

@@ -24,15 +24,17 @@ struct hrf_trainer_config {
     struct hrf_optimizer_config optimizer;
 };
 
-/* `network` has been read, and the shape of its input, [N][C][H][W], is set to that of a batch; it
- * is copied. HRF_E_UNSUPPORTED names an operator that has no gradient. */
+/* `network` has been read, and the shapes of its inputs are set (hrf_train_step_create()); it is
+ * copied. HRF_E_UNSUPPORTED names an operator that has no gradient. */
 HRF_CHECKED enum hrf_status hrf_trainer_create(const struct hrf_graph *network,
                                                const struct hrf_trainer_config *config,
                                                struct hrf_trainer **out, struct hrf_error *err);
 void hrf_trainer_destroy(struct hrf_trainer *trainer);
 HRF_DEFINE_AUTO(hrf_trainer)
 
-/* The next step, whose images and targets are to be filled before it. */
+/* The next step, whose images and targets are to be filled before it. After
+ * hrf_train_step_change() steps are of the other network, hrf_trainer_network() is that of the
+ * beginning. */
 struct hrf_train_step *hrf_trainer_next(struct hrf_trainer *trainer);
 
 /* One step with this learning rate: forward, loss, gradients, update. *loss: that of the batch,

@@ -44,12 +44,13 @@ enum hrf_status hrf_weighted_session_create(struct hrf_graph *graph,
                                             const struct hrf_trained_list *trained,
                                             const struct hrf_gradients *gradients,
                                             const struct hrf_train_step_config *config,
-                                            int64_t kept_bytes, struct hrf_weighted_session *out,
-                                            struct hrf_error *err)
+                                            bool is_lent, int64_t kept_bytes,
+                                            struct hrf_weighted_session *out, struct hrf_error *err)
 {
     const struct hrf_session_config how = { .device = config->device,
                                             .precision = HRF_FP32,
                                             .n_threads = config->n_threads,
+                                            .is_lent = is_lent,
                                             .memory_limit_bytes = config->memory_limit_bytes,
                                             .memory_kept_bytes = kept_bytes };
     const size_t most = (size_t)graph->n_values + 1;

@@ -384,7 +384,7 @@ static enum hrf_status agree(struct tuning_job *job, enum hrf_status status,
 
 /* ---- checkpoints ---- */
 
-static const char magic[8] = "HRFTUNE1";
+static const char magic[8] = "HRFTUNE2";
 
 static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error *err)
 {

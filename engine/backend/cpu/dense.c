@@ -283,7 +283,7 @@ void hrf_cpu_lrn(const struct hrf_spec *spec, const struct hrf_kernel_call *call
  * whole networks in INT8 can be held to equality. */
 void hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    enum { MOST_KEPT = 1024 }; /* exponentials of a line that are not computed twice */
+    enum { MOST_KEPT = 8192 }; /* exponentials of a line that are not computed twice */
     const float *x = hrf_spec_data(spec, call, 0);
     const struct hrf_shape *shape = &spec->output.shape;
     int64_t strides[HRF_MAX_RANK];
@@ -294,8 +294,10 @@ void hrf_cpu_softmax(const struct hrf_spec *spec, const struct hrf_kernel_call *
     for (int64_t line = 0; line < lines; line++) {
         int64_t first = line / stride * stride * n + line % stride;
         double high = -INFINITY, sum = 0, powers[MOST_KEPT];
-        for (int64_t i = 0; i < n; i++)
-            high = fmax(high, (double)x[first + i * stride]);
+        for (int64_t i = 0; i < n; i++) { /* as fmax(), which passes a NaN by */
+            const double v = (double)x[first + i * stride];
+            high = v > high ? v : high;
+        }
         for (int64_t i = 0; i < n; i++) {
             const double e = exp((double)x[first + i * stride] - high);
             powers[i % MOST_KEPT] = e;

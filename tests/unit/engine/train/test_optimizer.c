@@ -25,6 +25,10 @@ static void move_expected(const struct hrf_optimizer_config *c, struct expected 
         e->w -= rate * (c->uses_nesterov ? g + c->momentum * e->first : e->first);
         return;
     }
+    if (c->couples_decay) {
+        g += decay * e->w;
+        decay = 0;
+    }
     e->first = c->beta1 * e->first + (1 - c->beta1) * g;
     e->second = c->beta2 * e->second + (1 - c->beta2) * g * g;
     const double m = e->first / (1 - pow(c->beta1, step)),
@@ -53,16 +57,15 @@ static double trust_of(const struct hrf_optimizer_config *c, const struct expect
     return sqrt(of_w / of_update);
 }
 
-static void check(enum hrf_optimizer_kind kind, int32_t n_axes)
+static void check(struct hrf_optimizer_config config, int32_t n_axes)
 {
-    struct hrf_optimizer_config config = hrf_optimizer_default(kind);
     struct hrf_optimizer *optimizer = NULL;
     config.weight_decay = 0.1;
     config.average = 0.5;
     float *w = hrf_alloc_array(N, sizeof *w), *g = hrf_alloc_array(N, sizeof *g);
     double *average = hrf_alloc_array(N, sizeof *average);
     struct expected *all = hrf_calloc(N, sizeof *all);
-    const double decay = n_axes > 1 ? config.weight_decay : 0;
+    const double decay = n_axes > 1 || config.decays_all ? config.weight_decay : 0;
     for (int64_t i = 0; i < N; i++) {
         w[i] = (float)cos(0.11 * (double)i);
         all[i].w = average[i] = (double)w[i];
@@ -95,9 +98,41 @@ static void steps_are_those_of_the_formulas(void **state)
 {
     (void)state;
     for (int kind = 0; kind <= HRF_OPTIMIZER_LAMB; kind++) {
-        check(kind, 2);
-        check(kind, 1);
+        struct hrf_optimizer_config config = hrf_optimizer_default(kind);
+        check(config, 2);
+        check(config, 1);
+        config.decays_all = true;
+        check(config, 1);
     }
+    struct hrf_optimizer_config adam = hrf_optimizer_default(HRF_OPTIMIZER_ADAMW);
+    adam.couples_decay = true;
+    check(adam, 2);
+}
+
+/* They decay no more than they move, and their count of steps stands still: the first gradient is
+ * corrected as a first one. */
+static void weights_without_a_gradient_stay_as_they_are(void **state)
+{
+    (void)state;
+    struct hrf_optimizer_config config = hrf_optimizer_default(HRF_OPTIMIZER_ADAMW);
+    struct hrf_optimizer *optimizer = NULL;
+    float w[2][2] = { { 1, 1 }, { 1, 1 } };
+    const float g[2] = { 0.01F, -0.01F };
+    const struct hrf_trained_weights weights[2] = { { .numbers = w[0], .n = 2, .n_axes = 2 },
+                                                    { .numbers = w[1], .n = 2, .n_axes = 2 } };
+    config.weight_decay = 0.5;
+    assert_int_equal(hrf_optimizer_create(&config, weights, 2, &optimizer, NULL), HRF_OK);
+    for (int step = 0; step < 2; step++) {
+        hrf_optimizer_begin(optimizer, 0.125, 1);
+        hrf_optimizer_update(optimizer, 0, g);
+    }
+    assert_true(w[1][0] == 1 && w[1][1] == 1);
+    hrf_optimizer_begin(optimizer, 0.125, 1);
+    hrf_optimizer_update(optimizer, 1, g);
+    assert_true(fabs((double)w[1][0] - (0.9375 - 0.125)) < 1e-5);
+    assert_true(fabs((double)w[1][1] - (0.9375 + 0.125)) < 1e-5);
+    assert_int_equal(hrf_optimizer_steps(optimizer), 2);
+    hrf_optimizer_destroy(optimizer);
 }
 
 /* A norm of 5 is cut to 1: the step of the clipped gradient. */
@@ -128,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_of_the_formulas),
+        cmocka_unit_test(weights_without_a_gradient_stay_as_they_are),
         cmocka_unit_test(gradients_are_clipped),
         cmocka_unit_test(numbers_that_are_not_finite_show_in_the_sum),
     };
