@@ -105,7 +105,6 @@ static enum hrf_status train_all(struct cohort *c, struct hrf_error *err)
         fprintf(stderr, "%zu slides of '%s' have no features in '%s', e.g. '%s'\n",
                 c->slides->n_without_file, c->recipe->labels, c->recipe->features,
                 c->slides->first_without_file != NULL ? c->slides->first_without_file : "");
-    HRF_TRY(hrf_training_check_processor(err));
     HRF_TRY(check_trainings(c, err));
     HRF_TRY(hrf_path_make_directories(c->recipe->out, err));
     HRF_TRY(hrf_trainings_run(&c->all, err));

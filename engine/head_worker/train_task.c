@@ -44,7 +44,6 @@ enum hrf_status hrf_train_task_run(const struct hrf_job_task *task, int64_t n_th
     HRF_AUTO(hrf_recipe) recipe = NULL;
     HRF_AUTO(hrf_head_slides) slides = NULL;
     struct hrf_training_figures figures;
-    HRF_TRY(hrf_training_check_processor(err));
     HRF_TRY(read_recipe(t->recipe, &recipe, err));
     HRF_TRY(hrf_head_slides_read(recipe, &slides, err));
     HRF_AUTO_FREE char *name = hrf_training_name(t->fold, t->seed);

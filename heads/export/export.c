@@ -1,51 +1,16 @@
-/* export.c - runs a head once and writes the steps of its tape as ONNX, with its metadata. */
+/* export.c - see export.h. */
 #include "heads/export/export.h"
 
 #include "base/json.h"
 #include "base/path.h"
 #include "engine/onnx/onnx.h"
 #include "heads/bags/bag.h"
-#include "heads/export/export_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* The one metadata entry, JSON. */
 static const char metadata_key[] = "hires-flow.head";
-
-static enum hrf_status name_output(struct hrf_export *e, const struct hrf_tensor *t,
-                                   const char *name, int32_t *out)
-{
-    const int32_t value = hrf_export_find(e, t);
-    HRF_TRY(e->status);
-    HRF_AUTO_FREE char *copy = hrf_strdup(name);
-    hrf_free(e->graph->values[value].name);
-    HRF_MOVE(e->graph->values[value].name, copy);
-    *out = value;
-    return HRF_OK;
-}
-
-static enum hrf_status fill(struct hrf_export *e, struct hrf_head *head, struct hrf_tape *tape)
-{
-    enum { PATCHES = 30 }; /* any number: the sizes in the file follow the bag */
-    const struct hrf_shape open = { .rank = 2, .dims = { -1, head->form.width } };
-    struct hrf_head_result r;
-    int32_t input = -1, outputs[2], n_outputs = 0;
-    HRF_AUTO_FREE float *x = hrf_try_calloc((size_t)head->form.width, PATCHES * sizeof *x);
-    HRF_CHECK_MEMORY(x != NULL, e->err, "no memory for a bag");
-    hrf_tape_clear(tape, 0, false);
-    struct hrf_tensor *bag = hrf_tape_input(tape, x, PATCHES, head->form.width);
-    HRF_TRY(hrf_head_run(head, tape, bag, -1, 1, &r, e->err));
-    HRF_TRY(hrf_graph_add_value(e->graph, "bag", HRF_F32, &open, NULL, &input, e->err));
-    hrf_export_bind(e, bag, input);
-    for (const struct hrf_tape_node *n = hrf_tape_first(tape); n != NULL; n = n->next)
-        hrf_export_step(e, n);
-    HRF_TRY(e->status);
-    HRF_TRY(name_output(e, r.scores, "scores", &outputs[n_outputs++]));
-    if (r.attention != NULL)
-        HRF_TRY(name_output(e, r.attention, "attention", &outputs[n_outputs++]));
-    return hrf_graph_set_io(e->graph, &input, 1, outputs, n_outputs, e->err);
-}
 
 static char *describe(const struct hrf_head_labels *labels, enum hrf_head_kind kind)
 {
@@ -63,20 +28,13 @@ static char *describe(const struct hrf_head_labels *labels, enum hrf_head_kind k
     return hrf_json_text(json);
 }
 
-enum hrf_status hrf_head_export(struct hrf_head *head, const struct hrf_head_labels *labels,
+enum hrf_status hrf_head_export(const struct hrf_head *head, const struct hrf_head_labels *labels,
                                 const char *path, struct hrf_error *err)
 {
-    HRF_AUTO(hrf_tape) tape = NULL;
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_FREE char *text = describe(labels, head->form.kind);
-    hrf_tape_create(&tape);
-    HRF_TRY(hrf_graph_create(hrf_head_kind_names[head->form.kind], &graph, err));
-    struct hrf_export e = { .graph = graph, .side = -1, .err = err };
-    const enum hrf_status status = fill(&e, head, tape);
-    hrf_free((void *)e.tensors);
-    hrf_free(e.values);
-    HRF_TRY(status);
     const struct hrf_onnx_entry entry = { metadata_key, text };
+    HRF_TRY(hrf_head_network(head, &graph, err));
     return hrf_onnx_write_with(graph, &entry, 1, false, path, err);
 }
 

@@ -17,7 +17,7 @@ struct hrf_head_labels {
     const char *const *seen; /* slides of training and validation */
     size_t n_seen;
 };
-HRF_CHECKED enum hrf_status hrf_head_export(struct hrf_head *head,
+HRF_CHECKED enum hrf_status hrf_head_export(const struct hrf_head *head,
                                             const struct hrf_head_labels *labels, const char *path,
                                             struct hrf_error *err);
 

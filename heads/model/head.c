@@ -1,8 +1,9 @@
-/* head.c - the parameters of heads, and all heads except TransMIL. */
-#include "heads/model/head_private.h"
+/* head.c - the parameters of heads, and all networks except TransMIL's. */
+#include "heads/model/head.h"
 
 #include "base/min_max.h"
 #include "base/random.h"
+#include "heads/model/head_build.h"
 
 #include <assert.h>
 #include <math.h>
@@ -39,53 +40,40 @@ void hrf_head_form_complete(struct hrf_head_form *form)
 
 /* ---- parameters ---- */
 
-/* Names, and what is needed to draw them: kept in the table of the head while it is made. */
-struct start {
-    enum hrf_head_start kind;
-    int64_t fan_in;
-};
-struct building {
-    struct hrf_head head; /* first: hrf_head_add() finds the rest behind it */
-    struct start starts[HRF_HEAD_MAX_PARAMETERS];
-    char names[HRF_HEAD_MAX_PARAMETERS][48];
-};
-
-void hrf_head_add(struct hrf_head *head, const char *name, int64_t rows, int64_t columns,
-                  enum hrf_head_start start, int64_t fan_in)
+void hrf_head_declare(struct hrf_head *head, const char *name, const struct hrf_shape *shape,
+                      enum hrf_head_start start, int64_t fan_in)
 {
-    struct building *b = (struct building *)(void *)head;
-    const int32_t i = head->n_parameters++;
-    assert(i < HRF_HEAD_MAX_PARAMETERS);
-    snprintf(b->names[i], sizeof b->names[i], "%s", name);
-    head->parameters[i] = (struct hrf_tensor){
-        .batch = 1, .rows = rows, .columns = columns, .name = b->names[i]
-    };
-    b->starts[i] = (struct start){ start, fan_in };
-    head->n_values += rows * columns;
+    assert(head->n_parameters < HRF_HEAD_MAX_PARAMETERS);
+    struct hrf_head_parameter *p = &head->parameters[head->n_parameters++];
+    *p = (struct hrf_head_parameter){ .shape = *shape, .start = start, .fan_in = fan_in };
+    snprintf(p->name, sizeof p->name, "%s", name);
+    head->n_values += hrf_shape_count(shape);
 }
 
-static void add_linear(struct hrf_head *head, const char *name, int64_t inputs, int64_t outputs)
+void hrf_head_declare_linear(struct hrf_head *head, const char *name, int64_t inputs,
+                             int64_t outputs)
 {
-    char text[48];
+    const struct hrf_shape of_weight = { 2, { outputs, inputs } }, of_bias = { 1, { outputs } };
+    char text[HRF_HEAD_NAME];
     snprintf(text, sizeof text, "%.40s.weight", name);
-    hrf_head_add(head, text, outputs, inputs, HRF_START_UNIFORM, inputs);
+    hrf_head_declare(head, text, &of_weight, HRF_START_UNIFORM, inputs);
     snprintf(text, sizeof text, "%.40s.bias", name);
-    hrf_head_add(head, text, 1, outputs, HRF_START_UNIFORM, inputs);
+    hrf_head_declare(head, text, &of_bias, HRF_START_UNIFORM, inputs);
 }
 
 static void declare_attention(struct hrf_head *head)
 {
     const struct hrf_head_form *f = &head->form;
     const bool is_multiple = f->kind == HRF_HEAD_CLAM_MB;
-    char name[48];
-    add_linear(head, "fc", f->width, f->hidden);
-    add_linear(head, "attention_a", f->hidden, f->attention);
-    add_linear(head, "attention_b", f->hidden, f->attention);
-    add_linear(head, "attention_c", f->attention, is_multiple ? f->n_classes : 1);
-    add_linear(head, "classifier", f->hidden, f->n_classes);
+    char name[HRF_HEAD_NAME];
+    hrf_head_declare_linear(head, "fc", f->width, f->hidden);
+    hrf_head_declare_linear(head, "attention_a", f->hidden, f->attention);
+    hrf_head_declare_linear(head, "attention_b", f->hidden, f->attention);
+    hrf_head_declare_linear(head, "attention_c", f->attention, is_multiple ? f->n_classes : 1);
+    hrf_head_declare_linear(head, "classifier", f->hidden, f->n_classes);
     for (int64_t k = 0; is_clam(f->kind) && k < f->n_classes; k++) {
-        snprintf(name, sizeof name, "instance_classifiers.%lld", (long long)k);
-        add_linear(head, name, f->hidden, 2);
+        snprintf(name, sizeof name, "instance_classifiers.%d", (int)k);
+        hrf_head_declare_linear(head, name, f->hidden, 2);
     }
 }
 
@@ -94,13 +82,13 @@ static void declare(struct hrf_head *head)
     const struct hrf_head_form *f = &head->form;
     switch (f->kind) {
     case HRF_HEAD_MEAN:
-        add_linear(head, "classifier", f->width, f->n_classes);
+        hrf_head_declare_linear(head, "classifier", f->width, f->n_classes);
         break;
     case HRF_HEAD_DSMIL:
-        add_linear(head, "i_classifier.fc", f->width, f->n_classes);
-        add_linear(head, "b_classifier.q.0", f->width, f->attention);
-        add_linear(head, "b_classifier.q.2", f->attention, f->attention);
-        add_linear(head, "b_classifier.fcc", f->n_classes * f->width, f->n_classes);
+        hrf_head_declare_linear(head, "i_classifier.fc", f->width, f->n_classes);
+        hrf_head_declare_linear(head, "b_classifier.q.0", f->width, f->attention);
+        hrf_head_declare_linear(head, "b_classifier.q.2", f->attention, f->attention);
+        hrf_head_declare_linear(head, "b_classifier.fcc", f->n_classes * f->width, f->n_classes);
         break;
     case HRF_HEAD_TRANSMIL:
         hrf_transmil_declare(head);
@@ -110,23 +98,23 @@ static void declare(struct hrf_head *head)
     }
 }
 
-static void draw(struct hrf_head *head, const struct start *starts, uint64_t seed)
+static void draw(struct hrf_head *head, uint64_t seed)
 {
     struct hrf_random random = hrf_random_init(seed ^ 0x68656164ULL);
     for (int32_t i = 0; i < head->n_parameters; i++) {
-        struct hrf_tensor *p = &head->parameters[i];
-        const double bound = 1 / sqrt((double)hrf_max(1, starts[i].fan_in));
-        for (int64_t j = 0; j < hrf_tensor_count(p); j++)
-            switch (starts[i].kind) {
+        const struct hrf_head_parameter *p = &head->parameters[i];
+        const double bound = 1 / sqrt((double)hrf_max(1, p->fan_in));
+        for (int64_t j = 0; j < hrf_shape_count(&p->shape); j++)
+            switch (p->start) {
             case HRF_START_UNIFORM:
-                p->data[j] = (float)((2 * hrf_random_unit(&random) - 1) * bound);
+                p->numbers[j] = (float)((2 * hrf_random_unit(&random) - 1) * bound);
                 break;
             case HRF_START_NORMAL:
-                p->data[j] = (float)hrf_random_normal(&random);
+                p->numbers[j] = (float)hrf_random_normal(&random);
                 break;
             case HRF_START_ZERO:
             case HRF_START_ONE:
-                p->data[j] = starts[i].kind == HRF_START_ONE ? 1.0F : 0.0F;
+                p->numbers[j] = p->start == HRF_START_ONE ? 1.0F : 0.0F;
             }
     }
 }
@@ -154,25 +142,20 @@ static enum hrf_status check_form(const struct hrf_head_form *f, struct hrf_erro
 enum hrf_status hrf_head_create(const struct hrf_head_form *form, uint64_t seed,
                                 struct hrf_head **out, struct hrf_error *err)
 {
-    struct hrf_head_form complete = *form;
-    hrf_head_form_complete(&complete);
-    HRF_TRY(check_form(&complete, err));
-    struct building *b = hrf_calloc(1, sizeof *b);
-    HRF_AUTO(hrf_head) head = &b->head;
-    head->form = complete;
+    HRF_AUTO(hrf_head) head = hrf_calloc(1, sizeof *head);
+    head->form = *form;
+    hrf_head_form_complete(&head->form);
+    HRF_TRY(check_form(&head->form, err));
     declare(head);
-    const size_t n = (size_t)head->n_values;
-    head->values = hrf_alloc_aligned(n * sizeof *head->values, 64);
-    head->grads = hrf_alloc_aligned(n * sizeof *head->grads, 64);
-    HRF_CHECK_MEMORY(head->values != NULL && head->grads != NULL, err,
-                     "no memory for %zu weights of a head", n);
-    memset(head->grads, 0, n * sizeof *head->grads);
-    for (int64_t i = 0, at = 0; i < head->n_parameters; i++) {
-        head->parameters[i].data = head->values + at;
-        head->parameters[i].grad = head->grads + at;
-        at += hrf_tensor_count(&head->parameters[i]);
+    head->values = hrf_try_alloc_array((size_t)head->n_values, sizeof *head->values);
+    HRF_CHECK_MEMORY(head->values != NULL, err, "no memory for %lld weights of a head",
+                     (long long)head->n_values);
+    int64_t at = 0;
+    for (int32_t i = 0; i < head->n_parameters; i++) {
+        head->parameters[i].numbers = head->values + at;
+        at += hrf_shape_count(&head->parameters[i].shape);
     }
-    draw(head, b->starts, seed);
+    draw(head, seed);
     HRF_MOVE(*out, head);
     return HRF_OK;
 }
@@ -182,163 +165,226 @@ void hrf_head_destroy(struct hrf_head *head)
     if (head == NULL)
         return;
     hrf_free(head->values);
-    hrf_free(head->grads);
     hrf_free(head);
 }
 
-struct hrf_tensor *hrf_head_find(struct hrf_head *head, const char *name)
+/* ---- networks ---- */
+
+static struct hrf_head_outputs build_mean(struct hrf_head_build *b, int32_t x)
 {
-    for (int32_t i = 0; i < head->n_parameters; i++)
-        if (strcmp(head->parameters[i].name, name) == 0)
-            return &head->parameters[i];
-    return NULL;
+    static const int64_t rows = 0;
+    const int32_t mean = hrf_head_reduced(b, HRF_OP_REDUCE_MEAN, x, &rows, 1, true);
+    return (struct hrf_head_outputs){ .logits = hrf_head_linear(b, "classifier", mean),
+                                      .attention = HRF_NO_VALUE,
+                                      .terms = HRF_NO_VALUE };
 }
 
-void hrf_head_forget_grads(struct hrf_head *head)
+/* [1][rows]: of each row of x, its product with the same row of NAME.weight, plus NAME.bias. */
+static int32_t of_rows(struct hrf_head_build *b, const char *name, int32_t x)
 {
-    for (int32_t i = 0; i < head->n_parameters; i++)
-        head->parameters[i].has_grad = false;
+    static const int64_t columns = 1;
+    const int32_t products = HRF_NODE(b, HRF_OP_MUL, NULL, x,
+                                      hrf_head_parameter(b, "%s.weight", name));
+    const int32_t sums = hrf_head_reduced(b, HRF_OP_REDUCE_SUM, products, &columns, 1, true);
+    return HRF_NODE(b, HRF_OP_ADD, NULL, hrf_head_transposed(b, sums, 2),
+                    hrf_head_parameter(b, "%s.bias", name));
 }
 
-/* ---- calculations ---- */
-
-static struct hrf_tensor *linear(const struct hrf_head_run *run, const char *name,
-                                 struct hrf_tensor *x, enum hrf_tape_activation activation,
-                                 double dropout)
+static int64_t n_samples(const struct hrf_head *head, const struct hrf_head_step *step)
 {
-    char text[48];
-    snprintf(text, sizeof text, "%.40s.weight", name);
-    struct hrf_tensor *w = hrf_head_find(run->head, text);
-    snprintf(text, sizeof text, "%.40s.bias", name);
-    return hrf_tape_linear(run->tape, x, w, hrf_head_find(run->head, text), activation,
-                           (float)dropout);
+    return hrf_min(head->form.samples, step->n);
 }
 
-static void run_mean(struct hrf_head_run *run)
+/* Marks of those of the [1][N] numbers that are the highest, 1, or else 0. */
+static int32_t marks(struct hrf_head_build *b, int32_t x)
 {
-    struct hrf_tensor *mean = hrf_tape_group_mean(run->tape, run->bag, 1);
-    run->out->logits = linear(run, "classifier", mean, HRF_TAPE_PLAIN, 0);
+    struct hrf_attributes a = hrf_attributes_default();
+    a.greatest = n_samples(b->head, b->step);
+    return HRF_NODE(b, HRF_OP_TOP_K_MASK, &a, x);
 }
 
-/* The `n` indices of the highest (sign 1) or lowest (-1) numbers, the best first; of equals the
- * first place. n is small. */
-static void find_extremes(const float *x, int64_t count, float sign, int64_t *indices, int64_t n)
+/* The classifier of class k learns that the patches of highest attention are of the class, and
+ * those of lowest attention are not. The terms, [1][4], are sums over the former of the logarithms
+ * of the probabilities that they are not and that they are, and then over the latter. */
+static int32_t instance_terms(struct hrf_head_build *b, int32_t h, int32_t attention, int64_t k)
 {
-    int64_t found = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = found;
-        while (at > 0 && sign * x[i] > sign * x[indices[at - 1]])
-            at--;
-        if (at == n)
-            continue;
-        found = hrf_min(found + 1, n);
-        memmove(&indices[at + 1], &indices[at], (size_t)(found - 1 - at) * sizeof *indices);
-        indices[at] = i;
+    static const int64_t flat[] = { 1, 4 };
+    char name[HRF_HEAD_NAME];
+    snprintf(name, sizeof name, "instance_classifiers.%d", (int)k);
+    if (b->head->form.kind == HRF_HEAD_CLAM_MB)
+        attention = hrf_head_part(b, attention, k, k + 1, 0);
+    const int32_t chosen = hrf_head_concat(b, marks(b, attention),
+                                           marks(b, HRF_NODE(b, HRF_OP_NEG, NULL, attention)), 0);
+    const int32_t of_each = hrf_head_softmax(b, HRF_OP_LOG_SOFTMAX, hrf_head_linear(b, name, h), 1);
+    return hrf_head_reshaped(b, HRF_NODE(b, HRF_OP_MATMUL, NULL, chosen, of_each), flat, 2);
+}
+
+static bool has_instances(const struct hrf_head_form *f)
+{
+    return is_clam(f->kind) && f->instance_weight > 0;
+}
+
+static struct hrf_head_outputs build_attention(struct hrf_head_build *b, int32_t x)
+{
+    const struct hrf_head_form *f = &b->head->form;
+    const int64_t n = b->step != NULL ? b->step->n : -1;
+    struct hrf_head_outputs out = { .terms = HRF_NO_VALUE };
+    int32_t h = HRF_NODE(b, HRF_OP_RELU, NULL, hrf_head_linear(b, "fc", x));
+    h = hrf_head_dropped(b, h, n, f->hidden);
+    int32_t v = HRF_NODE(b, HRF_OP_TANH, NULL, hrf_head_linear(b, "attention_a", h));
+    v = hrf_head_dropped(b, v, n, f->attention);
+    int32_t u = HRF_NODE(b, HRF_OP_SIGMOID, NULL, hrf_head_linear(b, "attention_b", h));
+    u = hrf_head_dropped(b, u, n, f->attention);
+    const int32_t a = hrf_head_linear(b, "attention_c", HRF_NODE(b, HRF_OP_MUL, NULL, v, u));
+    out.attention = hrf_head_softmax(b, HRF_OP_SOFTMAX, hrf_head_transposed(b, a, 2), 1);
+    const int32_t z = HRF_NODE(b, HRF_OP_MATMUL, NULL, out.attention, h);
+    out.logits = f->kind == HRF_HEAD_CLAM_MB ? of_rows(b, "classifier", z)
+                                             : hrf_head_linear(b, "classifier", z);
+    for (int64_t k = 0; k < f->n_classes && b->step != NULL && has_instances(f); k++)
+        if (b->step->label < 0 || b->step->label == k) {
+            const int32_t terms = instance_terms(b, h, out.attention, k);
+            out.terms = out.terms < 0 ? terms : hrf_head_concat(b, out.terms, terms, 1);
+        }
+    return out;
+}
+
+static int32_t queries(struct hrf_head_build *b, int32_t x)
+{
+    const int32_t inner = HRF_NODE(b, HRF_OP_RELU, NULL, hrf_head_linear(b, "b_classifier.q.0", x));
+    return HRF_NODE(b, HRF_OP_TANH, NULL, hrf_head_linear(b, "b_classifier.q.2", inner));
+}
+
+static struct hrf_head_outputs build_dsmil(struct hrf_head_build *b, int32_t x)
+{
+    static const int64_t flat[] = { 1, -1 };
+    struct hrf_head_outputs out = { .terms = HRF_NO_VALUE };
+    const int32_t peaks = HRF_NODE(b, HRF_OP_SELECT_MAX, NULL, x,
+                                   hrf_head_linear(b, "i_classifier.fc", x));
+    const int32_t q = queries(b, x), best = queries(b, peaks);
+    struct hrf_attributes a = hrf_attributes_default();
+    a.gemm.transpose_b = true;
+    a.gemm.alpha = 1.0F / sqrtf((float)b->head->form.attention);
+    out.attention = hrf_head_softmax(b, HRF_OP_SOFTMAX, HRF_NODE(b, HRF_OP_GEMM, &a, best, q), 1);
+    const int32_t z = HRF_NODE(b, HRF_OP_MATMUL, NULL, out.attention, x);
+    out.logits = hrf_head_linear(b, "b_classifier.fcc", hrf_head_reshaped(b, z, flat, 2));
+    if (b->step != NULL) /* the highest logit of each class is that of its peak */
+        out.terms = hrf_head_softmax(b, HRF_OP_LOG_SOFTMAX, of_rows(b, "i_classifier.fc", peaks),
+                                     1);
+    return out;
+}
+
+/* The graph with its parameters, and what the head's kind makes of the bag. */
+static struct hrf_head_outputs build(struct hrf_head_build *b)
+{
+    const struct hrf_head *head = b->head;
+    const struct hrf_shape of_bag = { 2, { b->step != NULL ? b->step->n : -1, head->form.width } };
+    struct hrf_head_outputs none = { HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
+    for (int32_t i = 0, value; i < head->n_parameters && b->status == HRF_OK; i++) {
+        const struct hrf_head_parameter *p = &head->parameters[i];
+        b->status = hrf_graph_add_value(b->graph, p->name, HRF_F32, &p->shape, p->numbers, &value,
+                                        b->err);
+        if (b->status == HRF_OK)
+            b->graph->values[value].is_initializer = true;
     }
-}
-
-enum { MAX_SAMPLES = 1024 };
-
-/* The class's own classifier learns that its patches of highest attention are of the class, and
- * those of lowest attention are not. */
-static struct hrf_tensor *instance_loss(struct hrf_head_run *run, struct hrf_tensor *h)
-{
-    int64_t indices[2 * MAX_SAMPLES], targets[2 * MAX_SAMPLES];
-    const struct hrf_tensor *attention = run->out->attention;
-    char name[48];
-    if (h == NULL || attention == NULL)
-        return NULL;
-    const int64_t n = hrf_min(hrf_min(run->head->form.samples, MAX_SAMPLES), h->rows);
-    const float *a = attention->data + (attention->rows > 1 ? run->label : 0) * h->rows;
-    find_extremes(a, h->rows, 1, indices, n);
-    find_extremes(a, h->rows, -1, indices + n, n);
-    for (int64_t i = 0; i < 2 * n; i++)
-        targets[i] = i < n;
-    snprintf(name, sizeof name, "instance_classifiers.%lld", (long long)run->label);
-    struct hrf_tensor *chosen = hrf_tape_gather(run->tape, h, indices, 2 * n);
-    return hrf_tape_cross_entropy(run->tape, linear(run, name, chosen, HRF_TAPE_PLAIN, 0), targets);
-}
-
-static void run_attention(struct hrf_head_run *run)
-{
-    const struct hrf_head_form *f = &run->head->form;
-    struct hrf_tensor *h = linear(run, "fc", run->bag, HRF_TAPE_RELU, f->dropout);
-    struct hrf_tensor *a = linear(run, "attention_a", h, HRF_TAPE_TANH, f->dropout);
-    struct hrf_tensor *b = linear(run, "attention_b", h, HRF_TAPE_SIGMOID, f->dropout);
-    struct hrf_tensor *raw = linear(run, "attention_c", hrf_tape_gate(run->tape, a, b),
-                                    HRF_TAPE_PLAIN, 0);
-    run->out->attention = hrf_tape_softmax(run->tape, hrf_tape_transpose(run->tape, raw));
-    struct hrf_tensor *z = hrf_tape_matmul(run->tape, run->out->attention, h, false, 1);
-    if (f->kind == HRF_HEAD_CLAM_MB)
-        run->out->logits = hrf_tape_row_dot(run->tape, z,
-                                            hrf_head_find(run->head, "classifier.weight"),
-                                            hrf_head_find(run->head, "classifier.bias"));
-    else
-        run->out->logits = linear(run, "classifier", z, HRF_TAPE_PLAIN, 0);
-    if (run->label < 0)
-        return;
-    const float share = is_clam(f->kind) ? (float)f->instance_weight : 0.0F;
-    struct hrf_tensor *loss = hrf_tape_cross_entropy(run->tape, run->out->logits, &run->label);
-    run->out->loss = share > 0.0F ? hrf_tape_add(run->tape, loss, (1 - share) * run->class_weight,
-                                                 instance_loss(run, h), share)
-                                  : loss;
-}
-
-static void run_dsmil(struct hrf_head_run *run)
-{
-    struct hrf_tape *tape = run->tape;
-    struct hrf_tensor *x = run->bag;
-    struct hrf_tensor *patches = linear(run, "i_classifier.fc", x, HRF_TAPE_PLAIN, 0);
-    struct hrf_tensor *peaks = hrf_tape_peaks(tape, x, patches);
-    struct hrf_tensor *q = linear(run, "b_classifier.q.2",
-                                  linear(run, "b_classifier.q.0", x, HRF_TAPE_RELU, 0),
-                                  HRF_TAPE_TANH, 0);
-    struct hrf_tensor *best = linear(run, "b_classifier.q.2",
-                                     linear(run, "b_classifier.q.0", peaks, HRF_TAPE_RELU, 0),
-                                     HRF_TAPE_TANH, 0);
-    const float scale = 1.0F / sqrtf((float)run->head->form.attention);
-    run->out->attention = hrf_tape_softmax(tape, hrf_tape_matmul(tape, best, q, true, scale));
-    struct hrf_tensor *z = hrf_tape_matmul(tape, run->out->attention, x, false, 1);
-    run->out->logits = linear(run, "b_classifier.fcc", hrf_tape_reshape(tape, z, 1), HRF_TAPE_PLAIN,
-                              0);
-    if (run->label < 0)
-        return;
-    /* The highest logit of each class is at its peak: the same numbers, from the same weights. */
-    struct hrf_tensor *highest = hrf_tape_row_dot(
-        tape, peaks, hrf_head_find(run->head, "i_classifier.fc.weight"),
-        hrf_head_find(run->head, "i_classifier.fc.bias"));
-    run->out->loss = hrf_tape_add(tape, hrf_tape_cross_entropy(tape, run->out->logits, &run->label),
-                                  0.5F, hrf_tape_cross_entropy(tape, highest, &run->label), 0.5F);
-}
-
-enum hrf_status hrf_head_run(struct hrf_head *head, struct hrf_tape *tape, struct hrf_tensor *bag,
-                             int64_t label, double class_weight, struct hrf_head_result *out,
-                             struct hrf_error *err)
-{
-    *out = (struct hrf_head_result){ .loss = NULL };
-    struct hrf_head_run run = { head, tape, bag, label, (float)class_weight, out };
-    HRF_TRY(hrf_tape_status(tape, err));
-    if (bag->columns != head->form.width || bag->rows < 1)
-        return hrf_error_set(
-            err, HRF_E_USER, "a bag of %lld embeddings of %lld numbers: the head takes %lld",
-            (long long)bag->rows, (long long)bag->columns, (long long)head->form.width);
+    if (b->status == HRF_OK)
+        b->status = hrf_graph_add_value(b->graph, "bag", HRF_F32, &of_bag, NULL, &b->inputs[0],
+                                        b->err);
+    b->n_inputs = 1;
+    if (b->status != HRF_OK)
+        return none;
     switch (head->form.kind) {
     case HRF_HEAD_MEAN:
-        run_mean(&run);
-        break;
+        return build_mean(b, b->inputs[0]);
     case HRF_HEAD_DSMIL:
-        run_dsmil(&run);
-        break;
+        return build_dsmil(b, b->inputs[0]);
     case HRF_HEAD_TRANSMIL:
-        hrf_transmil_run(&run);
-        break;
+        return hrf_transmil_build(b, b->inputs[0]);
     default:
-        run_attention(&run);
+        return build_attention(b, b->inputs[0]);
     }
-    if (label >= 0 && out->loss == NULL)
-        out->loss = hrf_tape_cross_entropy(tape, out->logits, &label);
-    if (label >= 0 && run.class_weight != 1.0F && !is_clam(head->form.kind))
-        out->loss = hrf_tape_add(tape, out->loss, run.class_weight, out->loss, 0);
-    out->scores = hrf_tape_softmax(tape, out->logits);
-    return hrf_tape_status(tape, err);
+}
+
+static void rename_value(struct hrf_graph *graph, int32_t value, const char *name)
+{
+    hrf_free(graph->values[value].name);
+    graph->values[value].name = hrf_strdup(name);
+}
+
+enum hrf_status hrf_head_network(const struct hrf_head *head, struct hrf_graph **out,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_graph_create(hrf_head_kind_names[head->form.kind], &graph, err));
+    struct hrf_head_build b = { .head = head, .graph = graph, .err = err };
+    const struct hrf_head_outputs made = build(&b);
+    const int32_t outputs[] = { hrf_head_softmax(&b, HRF_OP_SOFTMAX, made.logits, 1),
+                                made.attention };
+    HRF_TRY(b.status);
+    rename_value(graph, outputs[0], "scores");
+    if (made.attention >= 0)
+        rename_value(graph, made.attention, "attention");
+    HRF_TRY(
+        hrf_graph_set_io(graph, b.inputs, b.n_inputs, outputs, made.attention >= 0 ? 2 : 1, err));
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
+}
+
+enum hrf_status hrf_head_step_network(const struct hrf_head *head, const struct hrf_head_step *step,
+                                      struct hrf_graph **out, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_TRY(hrf_graph_create(hrf_head_kind_names[head->form.kind], &graph, err));
+    struct hrf_head_build b = { .head = head, .graph = graph, .step = step, .err = err };
+    const struct hrf_head_outputs made = build(&b);
+    int32_t output = hrf_head_softmax(&b, HRF_OP_LOG_SOFTMAX, made.logits, 1);
+    if (made.terms >= 0)
+        output = hrf_head_concat(&b, output, made.terms, 1);
+    HRF_TRY(b.status);
+    HRF_TRY(hrf_graph_set_io(graph, b.inputs, b.n_inputs, &output, 1, err));
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
+}
+
+void hrf_head_step_factors(const struct hrf_head *head, const struct hrf_head_step *step,
+                           double class_weight, float *out)
+{
+    const struct hrf_head_form *f = &head->form;
+    const int64_t k = f->n_classes;
+    const double of_instances = has_instances(f) ? f->instance_weight : 0;
+    const double share = f->kind == HRF_HEAD_DSMIL ? 0.5 : 1 - of_instances;
+    const float factor = (float)(-share * class_weight);
+    const int64_t more = f->kind == HRF_HEAD_DSMIL ? k : of_instances > 0 ? 4 : 0;
+    memset(out, 0, (size_t)(k + more) * sizeof *out);
+    out[step->label] = factor;
+    if (f->kind == HRF_HEAD_DSMIL)
+        out[k + step->label] = factor;
+    if (of_instances > 0)
+        out[k + 1] = out[k + 2] = (float)(-of_instances / (double)(2 * n_samples(head, step)));
+}
+
+/* ---- dropout ---- */
+
+/* Source: "lowbias32", C. Wellons, Prospecting for Hash Functions. */
+static inline uint32_t mix(uint32_t x)
+{
+    x ^= x >> 16;
+    x *= 0x7feb352dU;
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    return x ^ (x >> 16);
+}
+
+void hrf_head_draw_dropout(double share, uint64_t key, int64_t n_rows, int64_t n_columns,
+                           float *out)
+{
+    const uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
+    const uint32_t limit = (uint32_t)(share * 0x1p24);
+    const float kept = (float)(1 / (1 - share));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_rows; i++) {
+        const uint32_t of_row = mix(low ^ mix((uint32_t)i ^ mix(high ^ (uint32_t)(i >> 32))));
+        for (int64_t j = 0; j < n_columns; j++)
+            out[i * n_columns + j] = mix(of_row + (uint32_t)j * 0x9E3779B9U) >> 8 < limit ? 0
+                                                                                          : kept;
+    }
 }

@@ -14,13 +14,14 @@
  * - transmil: two layers of Nystroem attention over the patches laid out as a square, with
  *   convolutions between them. Source: Shao et al. 2021.
  *
- * The loss of a bag is its class weight times the cross entropy. Names of parameters are those of
- * the sources' PyTorch code. One thread uses a head; its loops run on OpenMP's threads.
+ * A head is a graph, with which the engine does what it does with any network. The loss of a bag is
+ * its class weight times the cross entropy. Names of parameters are those of the sources' PyTorch
+ * code. Stateless but for the parameters.
  */
 #ifndef HRF_HEADS_MODEL_HEAD_H
 #define HRF_HEADS_MODEL_HEAD_H
 
-#include "heads/tape/tape.h"
+#include "engine/ir/graph.h"
 
 enum hrf_head_kind {
     HRF_HEAD_MEAN,
@@ -48,13 +49,27 @@ struct hrf_head_form {
 /* Replaces every 0 (or negative share) in *form by the default of its kind. */
 void hrf_head_form_complete(struct hrf_head_form *form);
 
-enum { HRF_HEAD_MAX_PARAMETERS = 64 };
+/* How the numbers of a parameter are drawn. */
+enum hrf_head_start {
+    HRF_START_UNIFORM, /* up to 1 / sqrt(fan-in) on both sides */
+    HRF_START_NORMAL,
+    HRF_START_ZERO,
+    HRF_START_ONE
+};
+enum { HRF_HEAD_MAX_PARAMETERS = 64, HRF_HEAD_NAME = 48 };
+struct hrf_head_parameter {
+    char name[HRF_HEAD_NAME];
+    struct hrf_shape shape;
+    enum hrf_head_start start;
+    int64_t fan_in;
+    float *numbers; /* of hrf_head.values */
+};
 struct hrf_head {
     struct hrf_head_form form;
     int32_t n_parameters;
-    struct hrf_tensor parameters[HRF_HEAD_MAX_PARAMETERS];
-    int64_t n_values;      /* of all parameters together */
-    float *values, *grads; /* [n_values], of one parameter after the other */
+    struct hrf_head_parameter parameters[HRF_HEAD_MAX_PARAMETERS];
+    int64_t n_values; /* of all parameters together */
+    float *values;    /* [n_values], of one parameter after the other */
 };
 
 /* Creates a head with the initial weights that PyTorch's layers draw, from `seed`. HRF_E_USER: the
@@ -64,18 +79,30 @@ HRF_CHECKED enum hrf_status hrf_head_create(const struct hrf_head_form *form, ui
 void hrf_head_destroy(struct hrf_head *head);
 HRF_DEFINE_AUTO(hrf_head)
 
-struct hrf_head_result {
-    struct hrf_tensor *logits;    /* [1][K] */
-    struct hrf_tensor *scores;    /* softmax of the logits */
-    struct hrf_tensor *attention; /* [1 or K][N]; sums of rows are 1, except transmil's */
-    struct hrf_tensor *loss;      /* NULL: no label was given */
+/* The network as a file holds it: input "bag" [N][D] with N open, outputs "scores" [1][K], the
+ * softmax, and, but for head mean, "attention" [1 or K][N], whose rows have the sum 1 (not
+ * transmil's). */
+HRF_CHECKED enum hrf_status hrf_head_network(const struct hrf_head *head, struct hrf_graph **out,
+                                             struct hrf_error *err);
+
+/* ---- a step of training ---- */
+
+struct hrf_head_step {
+    int64_t n;     /* patches */
+    int64_t label; /* only its class's instance classifier takes part; -1: all do */
 };
-/* Computes a bag on the tape, which must be clear. `label` -1: no loss. The result is the tape's.
- */
-HRF_CHECKED enum hrf_status hrf_head_run(struct hrf_head *head, struct hrf_tape *tape,
-                                         struct hrf_tensor *bag, int64_t label, double class_weight,
-                                         struct hrf_head_result *out, struct hrf_error *err);
-/* Clears the gradients of the parameters before the next bag. */
-void hrf_head_forget_grads(struct hrf_head *head);
+/* The network whose output is the terms of the loss, [1][..] logarithms of probabilities. Its
+ * inputs are the bag [n][D] and, where there is dropout, a matrix that hrf_head_draw_dropout()
+ * fills. The values of parameters come first, in their order. */
+HRF_CHECKED enum hrf_status hrf_head_step_network(const struct hrf_head *head,
+                                                  const struct hrf_head_step *step,
+                                                  struct hrf_graph **out, struct hrf_error *err);
+/* Writes the factors of these terms: their sum by these factors is the loss (HRF_LOSS_LINEAR). */
+void hrf_head_step_factors(const struct hrf_head *head, const struct hrf_head_step *step,
+                           double class_weight, float *out);
+/* 0 for the share of numbers that dropout leaves out, 1 / (1 - share) for the others. A number is a
+ * function of `key`, its row and its column alone. */
+void hrf_head_draw_dropout(double share, uint64_t key, int64_t n_rows, int64_t n_columns,
+                           float *out);
 
 #endif

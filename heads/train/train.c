@@ -6,14 +6,18 @@
 #include "base/host.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "base/processor.h"
 #include "base/random.h"
+#include "engine/passes/gradient/gradient.h"
+#include "engine/run/session.h"
+#include "engine/run/slide_head.h"
+#include "engine/train/trainer.h"
 #include "heads/bags/bag_ahead.h"
 #include "heads/export/export.h"
-#include "heads/train/checkpoint.h"
+#include "training/cohort/checkpoint_file.h"
 #include "training/cohort/training_files.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +26,27 @@
  * when it counts, which may take longer than an epoch of a small head. */
 enum { KEEP_S = 10 };
 
+/* What a checkpoint holds first. */
+struct progress {
+    int64_t epoch;      /* epochs that are done */
+    int64_t best_epoch; /* from 1; 0: none yet */
+    double best_loss;
+};
+
 struct job {
     const struct hrf_training *training;
     struct hrf_training_set set;
     enum hrf_training_part *parts; /* [n_items] */
     double *class_weights;         /* [n_classes] */
-    struct hrf_training_state state;
-    struct hrf_tape *tape;
+    struct hrf_head *head;         /* its weights are those of the last scores */
+    struct hrf_trainer *trainer;
+    struct progress progress;
+    struct hrf_epoch_record *records; /* [recipe->epochs] */
+    float *best;                      /* [n_values of the head]: the weights to keep */
     struct hrf_bag_ahead ahead;
     int64_t *order; /* slides of the epoch */
     bool *is_read;  /* [n_items]: by this process, once or more */
-    float *scores;  /* [n_items][n_classes] of the weights that are kept */
+    float *scores;  /* [n_items][n_classes] */
     char key[HRF_HASH_HEX];
     char *checkpoint;
 };
@@ -40,11 +54,10 @@ struct job {
 static void job_release(struct job *job)
 {
     hrf_bag_ahead_release(&job->ahead);
-    hrf_tape_destroy(job->tape);
-    hrf_head_destroy(job->state.head);
-    hrf_adam_release(&job->state.adam);
-    hrf_free(job->state.best);
-    hrf_free(job->state.records);
+    hrf_head_destroy(job->head);
+    hrf_trainer_destroy(job->trainer);
+    hrf_free(job->best);
+    hrf_free(job->records);
     hrf_training_set_release(&job->set);
     hrf_free(job->parts);
     hrf_free(job->class_weights);
@@ -122,19 +135,6 @@ static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_
     return HRF_OK;
 }
 
-/* heads/tape/loops.c is compiled for these instructions. */
-enum hrf_status hrf_training_check_processor(struct hrf_error *err)
-{
-#ifdef __x86_64__
-    if (!hrf_processor_has_avx2())
-        return hrf_error_set(
-            err, HRF_E_UNSUPPORTED,
-            "training a slide head needs AVX2 and FMA, which this processor does not have");
-#endif
-    (void)err;
-    return HRF_OK;
-}
-
 json_t *hrf_training_json(const struct hrf_training *training,
                           const struct hrf_training_figures *figures)
 {
@@ -188,11 +188,10 @@ static void weigh_classes(struct job *job)
     }
 }
 
-static enum hrf_status make_state(struct job *job, struct hrf_error *err)
+static enum hrf_status make_head(struct job *job, struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
     const struct hrf_recipe *r = t->recipe;
-    struct hrf_training_state *s = &job->state;
     const struct hrf_head_form form = { .kind = r->kind,
                                         .width = t->slides->width,
                                         .n_classes = (int32_t)r->classes.n_items,
@@ -202,65 +201,89 @@ static enum hrf_status make_state(struct job *job, struct hrf_error *err)
                                         .samples = r->samples,
                                         .dropout = r->dropout,
                                         .instance_weight = r->instance_weight };
-    HRF_TRY(hrf_head_create(&form, (uint64_t)t->seed, &s->head, err));
-    s->adam.learning_rate = r->learning_rate;
-    s->adam.weight_decay = r->weight_decay;
-    s->adam.is_decoupled = r->optimizer == HRF_ADAMW;
-    hrf_adam_init(&s->adam, s->head);
-    s->best_loss = INFINITY;
-    s->max_epochs = r->epochs;
-    s->best = hrf_try_alloc_array((size_t)s->head->n_values, sizeof *s->best);
-    s->records = hrf_calloc((size_t)r->epochs, sizeof *s->records);
-    HRF_CHECK_MEMORY(s->best != NULL, err, "no memory for a training");
-    memcpy(s->best, s->head->values, (size_t)s->head->n_values * sizeof *s->best);
+    HRF_TRY(hrf_head_create(&form, (uint64_t)t->seed, &job->head, err));
+    job->progress.best_loss = INFINITY;
+    job->best = hrf_try_alloc_array((size_t)job->head->n_values, sizeof *job->best);
+    job->records = hrf_calloc((size_t)r->epochs, sizeof *job->records);
+    HRF_CHECK_MEMORY(job->best != NULL, err, "no memory for a training");
+    memcpy(job->best, job->head->values, (size_t)job->head->n_values * sizeof *job->best);
     return HRF_OK;
 }
 
-/* Bytes of the tape for a bag of n embeddings, all zeros. */
-static enum hrf_status measure_tape(struct job *job, int64_t n, bool is_training, double *n_bytes,
+/* The first network has all weights; each step changes to that of its bag. */
+static enum hrf_status make_trainer(struct job *job, struct hrf_error *err)
+{
+    const struct hrf_recipe *r = job->training->recipe;
+    const struct hrf_head_step any = { .n = 1, .label = -1 };
+    struct hrf_trainer_config config = {
+        .step = { .device = "cpu",
+                  .loss = HRF_LOSS_LINEAR,
+                  .n_threads = omp_get_max_threads(),
+                  .tiles = { 1, 1 } },
+        .optimizer = hrf_optimizer_default(HRF_OPTIMIZER_ADAMW),
+    };
+    HRF_AUTO(hrf_graph) network = NULL;
+    config.optimizer.weight_decay = r->weight_decay;
+    config.optimizer.decays_all = true;
+    config.optimizer.couples_decay = r->optimizer == HRF_ADAM;
+    HRF_TRY(hrf_head_step_network(job->head, &any, &network, err));
+    HRF_TRY(hrf_trainer_create(network, &config, &job->trainer, err));
+    return HRF_OK;
+}
+
+/* Bytes that a bag of n embeddings takes. */
+static enum hrf_status measure_bag(const struct job *job, int64_t n, bool is_training,
+                                   double *n_bytes, struct hrf_error *err)
+{
+    const struct hrf_head_step step = { .n = n, .label = 0 };
+    const struct hrf_shape of_bag = { 2, { n, job->head->form.width } };
+    const struct hrf_session_config config = {
+        .device = "cpu", .precision = HRF_FP32, .n_threads = omp_get_max_threads(), .is_lent = true
+    };
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO(hrf_session) session = NULL;
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    if (is_training) {
+        HRF_TRY(hrf_head_step_network(job->head, &step, &graph, err));
+        HRF_TRY(hrf_pass_training_step(graph, HRF_LOSS_LINEAR, NULL, &gradients, err));
+    } else {
+        HRF_TRY(hrf_head_network(job->head, &graph, err));
+        HRF_TRY(hrf_graph_set_input_shape(graph, 0, &of_bag, err));
+    }
+    HRF_TRY(hrf_session_create(graph, &config, &session, err));
+    const struct hrf_session_memory memory = hrf_session_memory(session);
+    *n_bytes = (double)hrf_session_memory_total(&memory) +
+               (double)hrf_shape_count(&of_bag) * sizeof(float);
+    return HRF_OK;
+}
+
+/* Refuses a part's largest bag before the first epoch if its calculation will not fit beside what
+ * is *taken, to which it is added. */
+static enum hrf_status check_memory(struct job *job, bool is_training, double *taken,
                                     struct hrf_error *err)
 {
-    const int64_t width = job->training->slides->width;
-    struct hrf_head_result r;
-    HRF_AUTO_FREE float *zeros = hrf_try_calloc((size_t)n, (size_t)width * sizeof *zeros);
-    HRF_CHECK_MEMORY(zeros != NULL, err, "no memory for a bag");
-    hrf_tape_clear(job->tape, 0, is_training);
-    hrf_head_forget_grads(job->state.head);
-    HRF_TRY(hrf_head_run(job->state.head, job->tape, hrf_tape_input(job->tape, zeros, n, width),
-                         is_training ? 0 : -1, 1, &r, err));
-    if (is_training)
-        HRF_TRY(hrf_tape_backward(job->tape, r.loss, err));
-    *n_bytes = (double)hrf_tape_bytes(job->tape);
-    return HRF_OK;
-}
-
-/* Refuses a part's largest bag before the first epoch if its calculation will not fit. What a tape
- * takes grows with the rows by a straight line, which two small bags give. */
-static enum hrf_status check_memory(struct job *job, bool is_training, struct hrf_error *err)
-{
-    enum { SMALL = 1024, LARGER = 4096, ALWAYS_FITS = 16384 }; /* embeddings */
     const struct hrf_head_slides *s = job->training->slides;
     const struct hrf_head_slide *largest = NULL;
-    double small = 0, larger = 0;
+    const bool has_blocks = !is_training && job->head->form.kind != HRF_HEAD_TRANSMIL;
+    double need = 0;
     for (size_t i = 0; i < s->n_items; i++)
         if ((job->parts[i] == HRF_PART_TRAINING) == is_training &&
+            !(has_blocks && s->items[i].n_patches > HRF_BAG_WHOLE) &&
             (largest == NULL || s->items[i].n_patches > largest->n_patches))
             largest = &s->items[i];
-    if (largest == NULL || largest->n_patches <= ALWAYS_FITS)
+    if (largest == NULL)
         return HRF_OK;
-    HRF_TRY(measure_tape(job, SMALL, is_training, &small, err));
-    HRF_TRY(measure_tape(job, LARGER, is_training, &larger, err));
-    const double n = (double)largest->n_patches, left = (double)hrf_process_memory_left();
-    const double need = small + (n - SMALL) * (larger - small) / (LARGER - SMALL) +
-                        n * (double)s->width * sizeof(float);
-    if (need <= left)
+    HRF_TRY(measure_bag(job, largest->n_patches, is_training, &need, err));
+    const double left = (double)hrf_process_memory_left();
+    *taken += need;
+    if (*taken <= left)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_NOMEM,
                          "%s the head on slide '%s', %lld embeddings of %lld numbers, needs %.0f "
                          "MB, and %.0f MB of memory are left: run it where there is more, or leave "
                          "the slide out",
                          is_training ? "training" : "scoring", largest->name,
-                         (long long)largest->n_patches, (long long)s->width, need / 1e6,
+                         (long long)largest->n_patches, (long long)s->width, *taken / 1e6,
                          left / 1e6);
 }
 
@@ -268,6 +291,7 @@ static enum hrf_status set_up(struct job *job, struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
     const size_t n = t->slides->n_items;
+    double taken = 0;
     job->parts = hrf_alloc_array(n, sizeof *job->parts);
     job->order = hrf_alloc_array(n, sizeof *job->order);
     job->is_read = hrf_calloc(n, sizeof *job->is_read);
@@ -278,10 +302,46 @@ static enum hrf_status set_up(struct job *job, struct hrf_error *err)
     HRF_TRY(make_key(t, job->key, err));
     HRF_TRY(hrf_training_set_split(&job->set, t->fold, job->parts, err));
     weigh_classes(job);
-    HRF_TRY(make_state(job, err));
-    hrf_tape_create(&job->tape);
-    HRF_TRY(check_memory(job, true, err));
-    return check_memory(job, false, err);
+    HRF_TRY(make_head(job, err));
+    HRF_TRY(make_trainer(job, err));
+    HRF_TRY(check_memory(job, true, &taken, err));
+    return check_memory(job, false, &taken, err);
+}
+
+/* ---- checkpoints ---- */
+
+static const char magic[8] = "HRFHEAD2";
+
+static enum hrf_status write_checkpoint(struct job *job, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) state = HRF_STRBUF_INIT;
+    hrf_trainer_append_state(job->trainer, &state);
+    const struct hrf_checkpoint_part parts[] = {
+        { &job->progress, sizeof job->progress },
+        { job->records, (size_t)job->training->recipe->epochs * sizeof *job->records },
+        { job->best, (size_t)job->head->n_values * sizeof *job->best },
+        { state.text, state.length },
+    };
+    return hrf_checkpoint_file_write(job->checkpoint, magic, job->key, parts,
+                                     sizeof parts / sizeof parts[0], err);
+}
+
+/* Goes on where the checkpoint was written; false: there is none of this training. */
+static bool read_checkpoint(struct job *job)
+{
+    const size_t n_records = (size_t)job->training->recipe->epochs * sizeof *job->records;
+    const size_t n_best = (size_t)job->head->n_values * sizeof *job->best;
+    const size_t before = sizeof job->progress + n_records + n_best;
+    HRF_AUTO_FREE char *bytes = NULL;
+    size_t n = 0;
+    if (!hrf_checkpoint_file_read(job->checkpoint, magic, job->key, SIZE_MAX / 2, &bytes, &n) ||
+        n <= before ||
+        hrf_trainer_set_state(job->trainer, bytes + before, n - before, NULL) != HRF_OK)
+        return false;
+    memcpy(&job->progress, bytes, sizeof job->progress);
+    memcpy(job->records, bytes + sizeof job->progress, n_records);
+    memcpy(job->best, bytes + sizeof job->progress + n_records, n_best);
+    return true;
 }
 
 /* ---- epochs ---- */
@@ -335,25 +395,39 @@ static enum hrf_status take_bag(struct job *job, size_t i, size_t n, struct hrf_
     return HRF_OK;
 }
 
+/* Fills what a step reads: the bag, what dropout leaves, the factors of the loss. */
+static void fill_step(struct job *job, const struct hrf_graph *network,
+                      const struct hrf_head_step *made, const struct hrf_bag *bag, uint64_t seed)
+{
+    struct hrf_train_step *step = hrf_trainer_next(job->trainer);
+    struct hrf_random random = hrf_random_init(seed);
+    memcpy(hrf_train_step_images(step), bag->values,
+           (size_t)(bag->n * bag->width) * sizeof *bag->values);
+    for (int32_t i = 1; i < network->n_inputs; i++) {
+        const struct hrf_shape *shape = &network->values[network->inputs[i]].shape;
+        hrf_head_draw_dropout(job->head->form.dropout, hrf_random_u64(&random), shape->dims[0],
+                              shape->dims[1], hrf_train_step_input(step, i));
+    }
+    hrf_head_step_factors(job->head, made, job->class_weights[made->label],
+                          hrf_train_step_targets(step));
+}
+
 static enum hrf_status train_slide(struct job *job, const struct hrf_bag *bag, int64_t epoch,
-                                   int64_t index, double *loss, struct hrf_error *err)
+                                   int64_t index, double *sum, struct hrf_error *err)
 {
     const struct hrf_head_slide *slide = &job->training->slides->items[index];
-    struct hrf_head_result r;
-    hrf_tape_clear(job->tape, draw_seed(job, epoch, index), true);
-    hrf_head_forget_grads(job->state.head);
-    HRF_TRY(hrf_head_run(job->state.head, job->tape,
-                         hrf_tape_input(job->tape, bag->values, bag->n, bag->width), slide->label,
-                         job->class_weights[slide->label], &r, err));
-    HRF_TRY(hrf_tape_backward(job->tape, r.loss, err));
-    *loss += (double)r.loss->data[0];
-    if (!isfinite(r.loss->data[0]))
-        return hrf_error_set(err, HRF_E_USER,
-                             "epoch %lld: the loss of slide '%s' is %f: a lower "
-                             "train.learning_rate may help",
-                             (long long)epoch, slide->name, (double)r.loss->data[0]);
-    hrf_adam_step(&job->state.adam, job->state.head);
-    return HRF_OK;
+    const struct hrf_head_step made = { .n = bag->n, .label = slide->label };
+    HRF_AUTO(hrf_graph) network = NULL;
+    double loss = 0;
+    HRF_TRY(hrf_head_step_network(job->head, &made, &network, err));
+    HRF_TRY(hrf_train_step_change(hrf_trainer_next(job->trainer), network, err));
+    fill_step(job, network, &made, bag, draw_seed(job, epoch, index));
+    const enum hrf_status status = hrf_trainer_step(
+        job->trainer, job->training->recipe->learning_rate, &loss, err);
+    *sum += loss;
+    return status == HRF_OK ? HRF_OK
+                            : hrf_error_wrap(err, status, "epoch %lld, slide '%s'",
+                                             (long long)epoch, slide->name);
 }
 
 static enum hrf_status train_epoch(struct job *job, int64_t epoch, double *loss,
@@ -370,24 +444,50 @@ static enum hrf_status train_epoch(struct job *job, int64_t epoch, double *loss,
     return HRF_OK;
 }
 
-/* Scores of all slides of a part, without dropout. */
+static enum hrf_status read_rows(void *context, int64_t first, int64_t n, float *out,
+                                 struct hrf_error *err)
+{
+    const struct hrf_bag *bag = context;
+    (void)err;
+    memcpy(out, bag->values + first * bag->width, (size_t)(n * bag->width) * sizeof *out);
+    return HRF_OK;
+}
+
+/* Scores of all slides of a part by the head's weights, as `head score` computes them. */
 static enum hrf_status score_part(struct job *job, enum hrf_training_part part,
                                   struct hrf_error *err)
 {
     const size_t n = make_order(job, part, 0);
     const size_t n_classes = job->training->recipe->classes.n_items;
     HRF_AUTO(hrf_bag) bag = NULL;
+    HRF_AUTO(hrf_graph) network = NULL;
+    HRF_AUTO(hrf_slide_head) head = NULL;
+    HRF_TRY(hrf_head_network(job->head, &network, err));
+    HRF_TRY(hrf_slide_head_create(&network, "the head", &head, err));
     for (size_t i = 0; i < n; i++) {
-        struct hrf_head_result r;
+        struct hrf_slide_head_result r;
         HRF_TRY(take_bag(job, i, n, &bag, err));
-        hrf_tape_clear(job->tape, 0, false);
-        HRF_TRY(hrf_head_run(job->state.head, job->tape,
-                             hrf_tape_input(job->tape, bag->values, bag->n, bag->width), -1, 1, &r,
-                             err));
-        memcpy(job->scores + (size_t)job->order[i] * n_classes, r.scores->data,
+        const struct hrf_bag_rows rows = { bag->n, bag->width, read_rows, bag };
+        HRF_TRY(hrf_slide_head_run(head, &rows, omp_get_max_threads(), &r, err));
+        memcpy(job->scores + (size_t)job->order[i] * n_classes, r.scores,
                n_classes * sizeof *job->scores);
     }
     return HRF_OK;
+}
+
+/* The head's weights become those of the trainer, which has them in the order of the parameters,
+ * but for some that no loss depends on. */
+static void take_weights(struct job *job)
+{
+    const struct hrf_train_step *step = hrf_trainer_next(job->trainer);
+    const struct hrf_head_parameter *p = job->head->parameters;
+    for (int32_t i = 0; i < hrf_train_step_n_weights(step); i++, p++) {
+        const struct hrf_trained_tensor *weights = &hrf_train_step_weights(step)[i];
+        while (strcmp(p->name, weights->name) != 0)
+            p++;
+        memcpy(p->numbers, weights->numbers,
+               (size_t)hrf_shape_count(&weights->shape) * sizeof(float));
+    }
 }
 
 static struct hrf_scored_figures part_figures(const struct job *job, enum hrf_training_part part)
@@ -398,9 +498,10 @@ static struct hrf_scored_figures part_figures(const struct job *job, enum hrf_tr
 
 static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
 {
-    struct hrf_training_state *s = &job->state;
-    struct hrf_epoch_record *record = &s->records[s->epoch];
+    struct progress *s = &job->progress;
+    struct hrf_epoch_record *record = &job->records[s->epoch];
     HRF_TRY(train_epoch(job, s->epoch + 1, &record->training_loss, err));
+    take_weights(job);
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
     record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
                                                    job->training->recipe->classes.n_items,
@@ -410,7 +511,7 @@ static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
     if (!(record->validation_loss >= s->best_loss)) { /* also without validation: NaN */
         s->best_loss = isnan(record->validation_loss) ? INFINITY : record->validation_loss;
         s->best_epoch = s->epoch;
-        memcpy(s->best, s->head->values, (size_t)s->head->n_values * sizeof *s->best);
+        memcpy(job->best, job->head->values, (size_t)job->head->n_values * sizeof *job->best);
     }
     fprintf(stderr, "fold %lld seed %lld epoch %lld: loss %.4f", (long long)job->training->fold,
             (long long)job->training->seed, (long long)s->epoch, record->training_loss);
@@ -425,7 +526,7 @@ static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
 static bool is_over(const struct job *job)
 {
     const struct hrf_recipe *r = job->training->recipe;
-    const struct hrf_training_state *s = &job->state;
+    const struct progress *s = &job->progress;
     return s->epoch >= r->epochs ||
            (s->epoch >= r->min_epochs && s->epoch - s->best_epoch >= r->patience);
 }
@@ -439,8 +540,8 @@ static enum hrf_status write_result(const struct job *job, struct hrf_error *err
         .n_training = hrf_predictions_count(&job->set, job->parts, HRF_PART_TRAINING),
         .n_validation = hrf_predictions_count(&job->set, job->parts, HRF_PART_VALIDATION),
         .n_testing = hrf_predictions_count(&job->set, job->parts, HRF_PART_TESTING),
-        .n_epochs = job->state.epoch,
-        .best_epoch = job->state.best_epoch,
+        .n_epochs = job->progress.epoch,
+        .best_epoch = job->progress.best_epoch,
         .testing = part_figures(job, HRF_PART_TESTING)
     };
     HRF_AUTO_FREE char *path = hrf_path_join(t->folder, "result.json");
@@ -467,18 +568,17 @@ static enum hrf_status write_head(struct job *job, struct hrf_error *err)
                                             .origin = t->slides->origin,
                                             .seen = seen,
                                             .n_seen = n };
-    return hrf_head_export(job->state.head, &labels, path, err);
+    return hrf_head_export(job->head, &labels, path, err);
 }
 
 static enum hrf_status finish(struct job *job, struct hrf_error *err)
 {
     const char *folder = job->training->folder;
-    memcpy(job->state.head->values, job->state.best,
-           (size_t)job->state.head->n_values * sizeof *job->state.best);
+    memcpy(job->head->values, job->best, (size_t)job->head->n_values * sizeof *job->best);
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
     HRF_TRY(score_part(job, HRF_PART_TESTING, err));
-    HRF_TRY(hrf_history_write(folder, hrf_epoch_rows, job->state.records,
-                              sizeof job->state.records[0], job->state.epoch, err));
+    HRF_TRY(hrf_history_write(folder, hrf_epoch_rows, job->records, sizeof job->records[0],
+                              job->progress.epoch, err));
     HRF_TRY(hrf_predictions_write(folder, "slide", &job->set, job->parts,
                                   &job->training->recipe->classes, job->scores, err));
     hrf_crash_point("head.write.before");
@@ -493,12 +593,12 @@ static enum hrf_status finish(struct job *job, struct hrf_error *err)
 static enum hrf_status train(struct job *job, struct hrf_error *err)
 {
     HRF_TRY(set_up(job, err));
-    if (!hrf_checkpoint_read(&job->state, job->key, job->checkpoint))
-        HRF_TRY(hrf_checkpoint_write(&job->state, job->key, job->checkpoint, err));
-    else if (job->state.epoch > 0)
+    if (!read_checkpoint(job))
+        HRF_TRY(write_checkpoint(job, err));
+    else if (job->progress.epoch > 0)
         fprintf(stderr, "fold %lld seed %lld: goes on after epoch %lld\n",
                 (long long)job->training->fold, (long long)job->training->seed,
-                (long long)job->state.epoch);
+                (long long)job->progress.epoch);
     hrf_training_remove_leftovers(job->training->folder);
     hrf_crash_point("head.start");
     const char *asked = getenv("HRF_PART_MS");
@@ -510,7 +610,7 @@ static enum hrf_status train(struct job *job, struct hrf_error *err)
                            !is_over(job);
         hrf_crash_point("head.epoch.before");
         if (stops || hrf_clock_seconds() - kept >= interval) {
-            HRF_TRY(hrf_checkpoint_write(&job->state, job->key, job->checkpoint, err));
+            HRF_TRY(write_checkpoint(job, err));
             kept = hrf_clock_seconds();
         }
         hrf_crash_point("head.epoch.after");

@@ -24,7 +24,10 @@ struct hrf_training_figures {
     struct hrf_scored_figures testing; /* of the slides for testing */
 };
 extern const struct hrf_figure_row hrf_training_rows[]; /* its counts, in result.json */
-/* Of a struct hrf_epoch_record (checkpoint.h): the columns of history.csv. */
+/* One line of history.csv. NaN: there was no validation, or it has no AUC. */
+struct hrf_epoch_record {
+    double training_loss, validation_loss, validation_auc;
+};
 extern const struct hrf_figure_row hrf_epoch_rows[];
 
 /* Returns fold, seed, counts and figures as an object. */
@@ -32,8 +35,6 @@ json_t *hrf_training_json(const struct hrf_training *training,
                           const struct hrf_training_figures *figures);
 /* True, with its figures, if the folder has the result of exactly this training. */
 bool hrf_training_is_done(const struct hrf_training *training, struct hrf_training_figures *out);
-/* HRF_E_UNSUPPORTED: the processor lacks the instructions that trainings are compiled for. */
-HRF_CHECKED enum hrf_status hrf_training_check_processor(struct hrf_error *err);
 /* Trains the head. HRF_E_AGAIN: it was asked to stop; the checkpoint is kept. */
 HRF_CHECKED enum hrf_status hrf_training_run(const struct hrf_training *training,
                                              struct hrf_error *err);

@@ -60,11 +60,11 @@ def ours(folder, f, a, **environment):
     return time.time() - begin
 
 
-def initial_weights(path, model, f):
+def initial_weights(path, model, f, epochs):
     with open(path, "rb") as file:
         data = file.read()
     n = sum(p.numel() for p in model.parameters())
-    values = np.frombuffer(data, np.float32, n, 8 + 65 + 3 * 8 + 64 * 8)
+    values = np.frombuffer(data, np.float32, n, 8 + 65 + (3 + 3 * epochs) * 8)
     at = 0
     for _, p in torch_heads.parameters(model, f):
         p.data = torch.from_numpy(values[at:at + p.numel()].copy()).reshape(p.shape)
@@ -88,7 +88,7 @@ def main():
             recipe(folder, f, a)
             ours(folder, f, a, HRF_CRASH_AT="head.start")
             model = torch_heads.make(f)
-            initial_weights(f"{folder}/out-{kind}/fold-0-seed-1/checkpoint.bin", model, f)
+            initial_weights(f"{folder}/out-{kind}/fold-0-seed-1/checkpoint.bin", model, f, a.epochs)
             seconds = ours(folder, f, a)
             with open(f"{folder}/out-{kind}/fold-0-seed-1/history.csv") as file:
                 losses = [float(r["training_loss"]) for r in csv.DictReader(file)]

@@ -11,11 +11,21 @@
 #include "tests/ops/build.h"
 #include "tests/unit/directory.h"
 
+struct bag {
+    int64_t rows, columns;
+    float *data;
+};
+
+static int64_t count_numbers(const struct bag *bag)
+{
+    return bag->rows * bag->columns;
+}
+
 static enum hrf_status read_rows(void *context, int64_t first, int64_t n, float *out,
                                  struct hrf_error *err)
 {
     (void)err;
-    const struct hrf_tensor *bag = context;
+    const struct bag *bag = context;
     assert_true(first >= 0 && n > 0 && first + n <= bag->rows);
     memcpy(out, bag->data + first * bag->columns, (size_t)(n * bag->columns) * sizeof *out);
     return HRF_OK;
@@ -31,7 +41,7 @@ static struct hrf_row_blocks *make_blocks(const struct hrf_graph *graph, int64_t
     return blocks;
 }
 
-static void run_blocks(struct hrf_row_blocks *blocks, struct hrf_tensor *bag)
+static void run_blocks(struct hrf_row_blocks *blocks, struct bag *bag)
 {
     struct hrf_error err = { .status = HRF_OK };
     const struct hrf_bag_rows rows = { bag->rows, bag->columns, read_rows, bag };
@@ -40,7 +50,7 @@ static void run_blocks(struct hrf_row_blocks *blocks, struct hrf_tensor *bag)
 }
 
 /* Every output of the network on the bag, in blocks, against those of the whole bag. */
-static void compare_with_whole(const struct hrf_graph *graph, struct hrf_tensor *bag,
+static void compare_with_whole(const struct hrf_graph *graph, struct bag *bag,
                                struct hrf_row_blocks *blocks, const char *what)
 {
     struct hrf_error err = { .status = HRF_OK };
@@ -52,7 +62,7 @@ static void compare_with_whole(const struct hrf_graph *graph, struct hrf_tensor 
     if (hrf_session_create(whole, &config, &session, &err) != HRF_OK)
         fail_msg("%s: %s", what, err.text);
     memcpy(hrf_session_input(session, 0), bag->data,
-           (size_t)hrf_tensor_count(bag) * sizeof *bag->data);
+           (size_t)count_numbers(bag) * sizeof *bag->data);
     assert_int_equal(hrf_session_run(session, NULL), HRF_OK);
     run_blocks(blocks, bag);
     for (int32_t i = 0; i < graph->n_outputs; i++) {
@@ -75,7 +85,7 @@ static void compare_sizes(const struct hrf_graph *graph, int64_t width, const ch
         struct hrf_row_blocks *blocks = make_blocks(graph, width, n_block);
         for (int k = 0; k < 4; k++) {
             const int64_t n = k < 2 ? n_block * (k + 1) : 1 + hrf_random_below(&random, 300);
-            struct hrf_tensor bag = { .batch = 1, .rows = n, .columns = width };
+            struct bag bag = { .rows = n, .columns = width };
             bag.data = hrf_alloc((size_t)(n * width) * sizeof(float));
             fill(bag.data, n * width, 100U + (uint32_t)(10 * i + k), 2);
             compare_with_whole(graph, &bag, blocks, what);
@@ -105,9 +115,9 @@ static void our_heads_give_pytorchs_numbers(void **state)
         struct golden g = load(hrf_head_kind_names[kind]);
         struct hrf_head *head = make_head(g.head);
         struct hrf_graph *graph = export_head(head);
-        struct hrf_tensor bag = { .batch = 1, .rows = g.head[1], .columns = g.head[2] };
-        bag.data = hrf_alloc((size_t)hrf_tensor_count(&bag) * sizeof(float));
-        fill(bag.data, hrf_tensor_count(&bag), 5, 1);
+        struct bag bag = { .rows = g.head[1], .columns = g.head[2] };
+        bag.data = hrf_alloc((size_t)count_numbers(&bag) * sizeof(float));
+        fill(bag.data, count_numbers(&bag), 5, 1);
         struct hrf_row_blocks *blocks = make_blocks(graph, bag.columns, 7);
         run_blocks(blocks, &bag);
         int64_t n_scores = 0, n_attention = 0;

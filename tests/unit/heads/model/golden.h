@@ -61,9 +61,10 @@ static inline struct hrf_head *make_head(const int32_t h[10])
     struct hrf_head *head = NULL;
     assert_int_equal(hrf_head_create(&form, 1, &head, NULL), HRF_OK);
     for (int32_t i = 0; i < head->n_parameters; i++) {
-        const struct hrf_tensor *p = &head->parameters[i];
-        fill(p->data, hrf_tensor_count(p), 77U + (uint32_t)i,
-             p->rows > 1 ? 1.0F / sqrtf((float)p->columns) : 0.5F);
+        const struct hrf_head_parameter *p = &head->parameters[i];
+        const int64_t n = hrf_shape_count(&p->shape);
+        const int64_t columns = p->shape.rank > 1 ? n / p->shape.dims[0] : n;
+        fill(p->numbers, n, 77U + (uint32_t)i, n > columns ? 1.0F / sqrtf((float)columns) : 0.5F);
     }
     return head;
 }
