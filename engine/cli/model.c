@@ -31,7 +31,7 @@ static enum hrf_status make_encoder(const char *name, const struct hrf_model_req
                              "--pool '%s' is unknown; use cls, cls+mean, mean, stage3 or logits",
                              request->pool);
     HRF_TRY(hrf_encoder_make(name, request->weights, &options, &graph, &input, err));
-    HRF_AUTO_FREE char *text = hrf_encoder_input_text(&input);
+    HRF_AUTO_FREE char *text = hrf_encoder_input_text(&input, 0);
     const struct hrf_onnx_entry entry = { HRF_MODEL_INPUT_KEY, text };
     return hrf_onnx_write_with(graph, &entry, 1, request->external, request->output, err);
 }
@@ -52,6 +52,8 @@ static enum hrf_status make(const char *name, const struct hrf_model_request *re
                              name);
     HRF_TRY(hrf_model_make(name, request->classes, request->size, (uint64_t)request->seed, &graph,
                            err));
+    if (request->activation != NULL)
+        HRF_TRY(hrf_engine_append_activation(graph, request->activation, err));
     return hrf_onnx_write(graph, request->output, err);
 }
 

@@ -81,9 +81,10 @@ struct hrf_architecture {
     int64_t size; /* default, px */
     struct hrf_layer (*build)(struct hrf_builder *b, const struct hrf_architecture *which,
                               struct hrf_layer x, int64_t n_classes);
-    /* resnet: blocks of each stage; hires: n; vgg, alexnet: width, hidden; amoebanet-d: L, F; unet:
-     * levels, width; hct: 1 for the softmax kernel; vit: layers, width */
-    int depth[4];
+    /* resnet18 and the like: blocks of each stage, channels of the first; resnet: blocks, channels;
+     * hires: n; vgg, alexnet: width, hidden; amoebanet-d: L, F; unet: levels, width; hct: 1 for the
+     * softmax kernel; vit: layers, width */
+    int depth[5];
     bool bottleneck;  /* resnet */
     int64_t multiple; /* the image size must be a multiple of this */
     int64_t least;    /* and at least this */
@@ -92,6 +93,7 @@ struct hrf_architecture {
     /* Whether those make a network; sets `multiple` and `least` for them. */
     bool (*accept)(struct hrf_architecture *which);
 };
+bool hrf_accept_resnet(struct hrf_architecture *which);
 struct hrf_layer hrf_build_resnet(struct hrf_builder *b, const struct hrf_architecture *which,
                                   struct hrf_layer x, int64_t n_classes);
 struct hrf_layer hrf_build_resnet_v2(struct hrf_builder *b, const struct hrf_architecture *which,

@@ -8,6 +8,9 @@
  * resnet18 34 50 101 152, vgg19, alexnet, googlenet, inception-v3: as torchvision 0.14 defines
  * them (inference form, without auxiliary heads), ending in logits.
  *
+ * resnet:BLOCKS,WIDTH (2,64 unless given: resnet18): the same with BLOCKS basic blocks in each of
+ * its four stages and WIDTH channels in the first; for data that are small, or a laptop.
+ *
  * resnet-v2-101-hires and -110-hires: the network of the Infer-HiRes paper's measurements, a
  * pre-activation net of depth 9n + 2 (n = 11, 12) whose total stride is 4. It ends in an 8 x 8
  * mean, a flattening and one fully connected layer, so that layer's size grows with the image

@@ -49,17 +49,26 @@ static struct hrf_layer block_v1(struct hrf_builder *b, const char *name, struct
     return relu(b, name, "", hrf_build_add(b, add, y, skip));
 }
 
+bool hrf_accept_resnet(struct hrf_architecture *which)
+{
+    const int blocks = which->depth[0], channels = which->depth[1];
+    for (int stage = 0; stage < 4; stage++)
+        which->depth[stage] = blocks;
+    which->depth[4] = channels;
+    return blocks >= 1 && blocks <= 64 && channels >= 1 && channels <= 1024;
+}
+
 struct hrf_layer hrf_build_resnet(struct hrf_builder *b, const struct hrf_architecture *which,
                                   struct hrf_layer x, int64_t n_classes)
 {
-    x = hrf_build_conv(b, "conv1", x, 64, hrf_square(7, 2, 3), false);
+    x = hrf_build_conv(b, "conv1", x, which->depth[4], hrf_square(7, 2, 3), false);
     x = hrf_build_relu(b, "relu", hrf_build_batch_norm(b, "bn1", x));
     x = hrf_build_max_pool(b, "maxpool", x, 3, 2, 1, false);
     for (int stage = 0; stage < 4; stage++)
         for (int i = 0; i < which->depth[stage]; i++) {
             char name[NAME_BYTES / 2];
             snprintf(name, sizeof name, "layer%d.%d", stage + 1, i);
-            x = block_v1(b, name, x, (int64_t)64 << stage, stage > 0 && i == 0 ? 2 : 1,
+            x = block_v1(b, name, x, (int64_t)which->depth[4] << stage, stage > 0 && i == 0 ? 2 : 1,
                          which->bottleneck);
         }
     x = hrf_build_flatten(b, "flatten", hrf_build_global_pool(b, "avgpool", x));

@@ -259,7 +259,6 @@ static enum hrf_status choose_activation(const struct hrf_graph *graph, int64_t 
     return HRF_OK;
 }
 
-/* Appends `op` to the output. */
 static enum hrf_status append_activation(struct hrf_graph *graph, enum hrf_op op,
                                          struct hrf_error *err)
 {
@@ -274,6 +273,16 @@ static enum hrf_status append_activation(struct hrf_graph *graph, enum hrf_op op
     HRF_AUTO_FREE int32_t *inputs = hrf_alloc_array((size_t)graph->n_inputs, sizeof *inputs);
     memcpy(inputs, graph->inputs, (size_t)graph->n_inputs * sizeof *inputs);
     return hrf_graph_set_io(graph, inputs, graph->n_inputs, &added, 1, err);
+}
+
+enum hrf_status hrf_engine_append_activation(struct hrf_graph *graph, const char *word,
+                                             struct hrf_error *err)
+{
+    const bool is_softmax = strcmp(word, "softmax") == 0;
+    if (!is_softmax && strcmp(word, "sigmoid") != 0)
+        return hrf_error_set(err, HRF_E_USER, "a network is made with softmax or sigmoid, not '%s'",
+                             word);
+    return append_activation(graph, is_softmax ? HRF_OP_SOFTMAX : HRF_OP_SIGMOID, err);
 }
 
 /* The largest output is the same with and without Softmax, so that only a single class needs an

@@ -37,6 +37,10 @@ HRF_CHECKED enum hrf_status hrf_engine_load_image_model(const char *name, int64_
                                                         struct hrf_graph **out,
                                                         struct hrf_error *err);
 
+/* Appends "softmax" or "sigmoid" to the only output, whatever its batch. */
+HRF_CHECKED enum hrf_status hrf_engine_append_activation(struct hrf_graph *graph, const char *word,
+                                                         struct hrf_error *err);
+
 /* Makes the graph's only output the scores of classes. `activation` NULL: appends Softmax (or
  * Sigmoid for one output) unless it ends in one; "softmax", "sigmoid": appends that; "none":
  * nothing. "segmentation": the output is [batch][n_classes][S][S], where S is the input's height

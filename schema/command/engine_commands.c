@@ -192,8 +192,8 @@ const struct hrf_request_option hrf_model_options[] = {
       "make, check: outputs of the head (default 2); check with 0: an embedding, of any width",
       OPTION(classes) },
     { "activation", "WORD",
-      "check: softmax or sigmoid is added to raw outputs, none: nothing, auto: what the model "
-      "lacks to give probabilities (default); segmentation: the outputs are of pixels",
+      "make, check: softmax or sigmoid is added to raw outputs; check: none: nothing, auto: what "
+      "the model lacks to give probabilities (default); segmentation: the outputs are of pixels",
       OPTION(activation) },
     { "size", "PX", "image size", OPTION(size) },
     { "batch", "N", "inspect, check: images in a batch (default 1)", OPTION(batch) },

@@ -1,7 +1,7 @@
-"""Writes the demo model with one channel that is always 0 and has large weights: they are the scale of all others, of
+"""Writes tests/golden/classifier.onnx with one channel that is always 0 and has large weights: they are the scale of all others, of
 which INT8 then keeps next to nothing, while float32 loses nothing.
 
-    coarse_model.py models/demo.onnx coarse.onnx
+    coarse_model.py classifier.onnx coarse.onnx
 """
 import struct, sys
 

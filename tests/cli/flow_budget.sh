@@ -46,7 +46,7 @@ fi
 # What INT8 loses is measured on patches that did not calibrate; where it is much, the terminal, the report and the
 # page say so, with what a budget would give, and the budget gives it.
 held() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1] + "/report/report.json")); h=v["calibration"]["held_out"]; fp32,int8=v["precisions"]; assert eval(sys.argv[2]), (h, int8)' "$1" "$2" || fail "not so: $2"; }
-python3 "$HRF_SOURCE_DIR/tests/cli/coarse_model.py" "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/coarse.onnx"
+python3 "$HRF_SOURCE_DIR/tests/cli/coarse_model.py" "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$scratch/coarse.onnx"
 coarse="--set model.file=$scratch/coarse.onnx --set precision=[fp32,int8] --set calibrate.samples=50"
 held "$scratch/nothing" 'h["sqnr_db"] is None and h["cosine"] == 1 and h["labels_changed"] == 0 and not h["is_much"]'
 expect_code 3 env HRF_CRASH_AT=engine.task.before_commit:3 "$flow" run "$scratch/w.yaml" --out "$scratch/coarse" $coarse

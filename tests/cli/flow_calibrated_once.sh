@@ -45,7 +45,7 @@ expect_text "it is dropped and made again"
 diff -r "$scratch/a/results" "$scratch/b/results" || fail "the two gave other results"
 
 # A copy of the model under another name is the same model; another cohort folder of the same slides too.
-cp "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/copy.onnx"
+cp "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$scratch/copy.onnx"
 cp -r "$scratch/cohort" "$scratch/cohort2"
 expect_code 0 "$flow" calibrate "$scratch/w.yaml" --out "$scratch/c" --set model.file="$scratch/copy.onnx" --set dataset.root="$scratch/cohort2"
 expect_text "found in the cache"

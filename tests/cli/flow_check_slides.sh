@@ -19,7 +19,7 @@ cat >"$scratch/w.yaml" <<END2
 version: 1
 dataset: {layout: csv, csv: slides/s.csv}
 tiler: {patch: {size: 64, mpp: 0.1}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 END2
 expect_code 3 "$flow" check "$scratch/w.yaml" --slides
 expect_text "6 slides, "
@@ -48,7 +48,7 @@ is_json 'v["patches_at_most"] > 0 and sum(v["formats"].values()) == 2'
 cp "$slides/half.tif" "$slides/arrives.tif"
 grow "$slides/arrives.tif" &
 writer=$!
-expect_code 3 "$flow" infer "$slides/arrives.tif" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --mpp 0.5 --out "$scratch/arriving"
+expect_code 3 "$flow" infer "$slides/arrives.tif" --model "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" --size 64 --mpp 0.5 --out "$scratch/arriving"
 kill $writer
 expect_text "failed: arrives: its size changes ("
 expect_text "it is being copied; run again when it is whole (slide '"

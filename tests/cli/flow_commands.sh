@@ -4,7 +4,7 @@
 make_cohort
 is_json() { python3 -c 'import json,sys; v=json.load(open(sys.argv[1])); assert eval(sys.argv[2], {"v": v}), v' "$scratch/out" "$1" || fail "not so: $1"; }
 images=$scratch/cohort/testing/images
-model=$HRF_SOURCE_DIR/models/demo.onnx
+model=$HRF_SOURCE_DIR/tests/golden/classifier.onnx
 
 # infer: a folder, one slide, and the words for what is wrong.
 expect_code 3 "$flow" infer "$images" --model "$model" --out "$scratch/run" --size 64 --batch 8

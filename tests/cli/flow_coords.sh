@@ -137,7 +137,7 @@ $python -c 'import json, sys; assert json.load(open(sys.argv[1]))["patches"] > i
     "$("$flow" tile "$slide" --size 64 --json | sed -n 's/.*"patches": *\([0-9]*\).*/\1/p')" || fail "--min-tissue 0 drops tissue"
 expect_code 2 "$flow" tile "$scratch/plain.png" --size 64
 grep -q 'does not say its resolution: give it in um/px as --slide-mpp' "$scratch/out" "$scratch/err" || fail "other words for a resolution"
-expect_code 3 "$flow" infer "$scratch/plain.png" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --out "$scratch/plain"
+expect_code 3 "$flow" infer "$scratch/plain.png" --model "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" --size 64 --out "$scratch/plain"
 grep -q 'does not say its resolution: give it in um/px as --slide-mpp' "$scratch/out" "$scratch/err" || fail "other words for a resolution"
 
 # As QuPath writes it: a ring (32 patches), two squares of a derived class (6), one without a class with a child as

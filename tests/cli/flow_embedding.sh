@@ -11,7 +11,7 @@ embed() { # wanted exit code, run, further options...
     shift 2
     expect_code "$code_wanted" "$flow" run "$scratch/w.yaml" --out "$to" --set model.output=embedding "$@"
 }
-# The demo model ends in Softmax: its embedding is what an ordinary run calls probabilities.
+# The model of make_workflow() ends in Softmax: its embedding is what an ordinary run calls probabilities.
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/scored"
 # HDF5 is loaded when it is needed: without it nothing is begun, and a run of scores does not miss it.
 mkdir "$scratch/none"
@@ -51,7 +51,7 @@ for slide in slides:
         a = f["coords"].attrs
         assert a["patch_size"] == 64 and a["patch_size_level0"] == size and a["overlap"] == 0
         assert a["level0_magnification"] == 40 and a["target_magnification"] == 20
-        assert a["name"] == slide and f["features"].attrs["encoder"] == "demo"
+        assert a["name"] == slide and f["features"].attrs["encoder"] == "classifier"
         assert f["features"].attrs["precision"] == "fp32"
         assert a["level0_width"] > 0 and a["level0_height"] > 0
     with h5py.File(f"{top}/half/fp32/features/{slide}.h5") as f:
@@ -63,9 +63,9 @@ for slide in slides:
         assert f["feats"].dtype == numpy.float16 and (f["feats"][:] == want.astype(numpy.float16)).all()
         assert f["coords"].dtype == numpy.float32 and numpy.allclose(f["coords"][:], at * 0.25, rtol=1e-2)
         assert f.attrs["unit"] == "um" and f.attrs["tile_size_px"] == 64 and f.attrs["tile_size_um"] == 32
-        assert f.attrs["extractor"] == "demo" and f.attrs["feat_type"] == "tile" and f.attrs["stamp_version"]
+        assert f.attrs["extractor"] == "classifier" and f.attrs["feat_type"] == "tile" and f.attrs["stamp_version"]
     with h5py.File(f"{top}/atlaspatch/fp32/features/{slide}.h5") as f:
-        assert (f["features/demo"][:] == want).all() and f["features/demo"].dtype == numpy.float32
+        assert (f["features/classifier"][:] == want).all() and f["features/classifier"].dtype == numpy.float32
         assert f["coords"].dtype == numpy.int32 and (f["coords"][:, :2] == at).all()
         assert (f["coords"][:, 2:] == [size, size, 0]).all() and f.attrs["patch_size"] == 64
     assert (numpy.load(f"{top}/npy/fp32/features/{slide}.npy") == want).all()
@@ -169,7 +169,7 @@ words="--set tiler.patch.mpp=0.25 --set tiler.patch.stride=160 --set executor.pa
 HRF_PART_MS=0 HRF_CRASH_AT=engine.batch:4 embed 3 jittered $words
 expect_text "jitter: "
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/restained" $words
-"$python" "$HRF_SOURCE_DIR/tests/cli/jitter.py" "$scratch/jittered" "$scratch/restained" "$scratch/cohort/testing/images" "$HRF_SOURCE_DIR/models/demo.onnx" "$engine" 0.05 3 || fail "the jitter"
+"$python" "$HRF_SOURCE_DIR/tests/cli/jitter.py" "$scratch/jittered" "$scratch/restained" "$scratch/cohort/testing/images" "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$engine" 0.05 3 || fail "the jitter"
 expect_code 2 "$flow" check "$scratch/w.yaml" --set study.stain_jitter=0.05 --set tiler.mode=slide
 expect_text "'stain_jitter' scores patches once more"
 # Bad requests, each a sentence.
@@ -209,7 +209,7 @@ expect_code 0 "$flow" bench engine --model "$scratch/encoder.onnx" --size 56 --b
 ! grep -q "convolutions alone" "$scratch/out" || fail "a transformer is held against its one convolution"
 expect_code 0 "$flow" bench engine --model resnet18 --size 64 --batch 1 --runs 1 --layers
 expect_text "% of the speed of its convolutions alone"
-sed "s|size: 64, mpp: 0.5|mpp: 0.5|; s|$HRF_SOURCE_DIR/models/demo.onnx|$scratch/encoder.onnx|" "$scratch/w.yaml" >"$scratch/e.yaml"
+sed "s|size: 64, mpp: 0.5|mpp: 0.5|; s|$HRF_SOURCE_DIR/tests/golden/classifier.onnx|$scratch/encoder.onnx|" "$scratch/w.yaml" >"$scratch/e.yaml"
 expect_code 3 "$flow" run "$scratch/e.yaml" --out "$scratch/encoded" --set model.output=embedding --set 'precision=[fp32,int8]'
 expect_text "embeddings of 24 numbers"
 expect_code 0 grep -c 'mean: \[0.70\|size: 56\|stride: 56' "$scratch/encoded/workflow.yaml"
@@ -266,6 +266,6 @@ refused "'resize' is less than 'size'" --set model.input.resize=40 --set model.i
 refused "patches of 64 px are not resized: the pixels of a label map are those of its patch" --set model.output=segmentation
 refused "patches are resized, and with tiler.mode 'slide' there are none" --set tiler.mode=slide --set model.output=softmax --set model.input.size=56
 refused "'hermite' is not" --set model.input.interpolation=hermite
-refused "does not say how: name model.input.interpolation" --set model.file="$HRF_SOURCE_DIR/models/demo.onnx" --set model.input.size=56
+refused "does not say how: name model.input.interpolation" --set model.file="$HRF_SOURCE_DIR/tests/golden/classifier.onnx" --set model.input.size=56
 sed 's/bicubic/hamming/' "$scratch/encoder.onnx" >"$scratch/hamming.onnx"
 refused "ask for the interpolation 'hamming'; nearest, box, bilinear" --set model.file="$scratch/hamming.onnx"

@@ -224,7 +224,7 @@ sed 's/hidden/hiden/; s/epochs: 1/epochs: 0/' abmil.yaml >wrong.yaml
 expect_code 2 "$flow" head train wrong.yaml
 expect_text "wrong.yaml:4:21: unknown key 'hiden' in 'head', did you mean 'hidden'?"
 expect_text "wrong.yaml:6:50: 'train.epochs' is 0; it must be 1 to 100000"
-expect_code 2 "$flow" head score "$HRF_SOURCE_DIR/models/demo.onnx" features/s7.h5
+expect_code 2 "$flow" head score "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" features/s7.h5
 expect_text "is no slide head: its input must be one bag"
 
 # A head from elsewhere that leaves the width of an embedding open (the mean of all numbers, twice,

@@ -29,13 +29,13 @@ expect_code 0 run 100 again
 # A model whose weights are no numbers is refused before anything starts. One that gives no numbers
 # (its sums overflow) fails slides by name; the report is made all the same.
 model=$scratch/model.onnx
-cp "$HRF_SOURCE_DIR/models/demo.onnx" "$model"
+cp "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$model"
 at=$(LC_ALL=C grep -abo 'head\.biasJ' "$model" | tail -1 | cut -d: -f1)
 printf '\377\377\377\377' | dd of="$model" bs=1 seek=$((at + 11)) conv=notrunc 2>/dev/null
 expect_code 2 "$flow" run "$scratch/w.yaml" --set model.file="$model" --out "$scratch/broken"
 expect_text "hold a NaN"
 [ ! -e "$scratch/broken" ] || fail "a run was begun with a damaged model"
-cp "$HRF_SOURCE_DIR/models/demo.onnx" "$model"
+cp "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$model"
 at=$(LC_ALL=C grep -abo 'head\.weightJ' "$model" | tail -1 | cut -d: -f1)
 printf '\377\377\177\177%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 |
     dd of="$model" bs=1 seek=$((at + 14)) conv=notrunc 2>/dev/null # the largest floats
@@ -44,7 +44,7 @@ expect_text "test_002: the model gives patch 0 the probability NaN"
 [ -e "$scratch/broken/report/report.json" ] || fail "no report beside a slide that failed"
 
 # A report tells of the model that scored, also when its file is another one by now, or gone.
-cp "$HRF_SOURCE_DIR/models/demo.onnx" "$model"
+cp "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$model"
 sum=$(sha256sum "$model" | cut -d' ' -f1)
 expect_code 0 "$flow" run "$scratch/w.yaml" --set model.file="$model" --out "$scratch/again"
 for change in "truncate -s 5 $model" "rm $model"; do

@@ -12,7 +12,7 @@ version: 1
 name: levels
 dataset: {layout: camelyon16, root: $scratch/cohort}
 tiler: {patch: {size: 128, mpp: 0.5}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 END
 
 # Patches of 0.5 um are read from level 1; every tile of it is gone.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Slides laid out of patches, real ones where there are any, with known truth: the demo model tells them apart without a mistake.
+# Slides laid out of patches, real ones where there are any, with known truth: a model tells them apart without a mistake.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 any_patches
 "$HRF_BIN_DIR/../tests/make_mosaic" "$patches" "$scratch/cohort" 8
@@ -8,7 +8,7 @@ version: 1
 name: mosaic
 dataset: {layout: camelyon16, root: $scratch/cohort}
 tiler: {patch: {size: 128, mpp: 0.5}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 END
 expect_code 0 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --json
 expect_code 0 "$flow" aggregate "$scratch/run"

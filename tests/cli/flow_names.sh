@@ -17,7 +17,7 @@ version: 1
 name: odd
 dataset: {layout: files, files: ["$scratch/odd/*.tif"]}
 tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 END
 expect_code 0 "$flow" run "$scratch/odd.yaml" --out "$scratch/run"
 expect_text "7 slides: 7 done"

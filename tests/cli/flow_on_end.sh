@@ -80,6 +80,6 @@ expect_code 2 "$flow" run "$scratch/w.yaml" --out "$scratch/never" --set model.f
 [ ! -e "$scratch/never" ] || fail "it began"
 expect_code 2 "$flow" run "$scratch/w.yaml" --notify "'open"
 expect_text "a quote is not closed"
-expect_code 0 "$flow" infer "$scratch/cohort/testing/images/test_001.tif" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --out "$scratch/one" --notify "$scratch/tell one"
+expect_code 0 "$flow" infer "$scratch/cohort/testing/images/test_001.tif" --model "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" --size 64 --out "$scratch/one" --notify "$scratch/tell one"
 holds 'v["exit_code"] == 0 and v["slides"]["done"] == 1'
 echo "1 passed, 0 failed"

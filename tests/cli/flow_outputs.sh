@@ -97,6 +97,6 @@ workflow one er pr
 sed -i "s|raw.onnx, classes: .*|raw.onnx, classes: [pr]}|" "$scratch/one.yaml"
 wrong one softmax "'softmax' over one class is 1 for every patch; use 'sigmoid'"
 workflow demo normal tumor
-sed -i "s|$scratch/raw.onnx, classes: .*|$HRF_SOURCE_DIR/models/demo.onnx}|" "$scratch/demo.yaml"
+sed -i "s|$scratch/raw.onnx, classes: .*|$HRF_SOURCE_DIR/tests/golden/classifier.onnx}|" "$scratch/demo.yaml"
 wrong demo sigmoid "has passed a Softmax or Sigmoid already, and model.output 'sigmoid' would add another"
 echo "1 passed, 0 failed"

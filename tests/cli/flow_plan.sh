@@ -4,7 +4,7 @@
 make_cohort
 make_workflow "$scratch/w.yaml"
 export XDG_CACHE_HOME="$scratch/cache"
-model="$HRF_SOURCE_DIR/models/demo.onnx"
+model="$HRF_SOURCE_DIR/tests/golden/classifier.onnx"
 machine="$HRF_SOURCE_DIR/machines/h200-8.yaml"
 
 # Nothing measured yet: it says so, and how to measure.

@@ -140,7 +140,7 @@ for name, number in (("nan", float("nan")), ("zeros", 0.0)):
     with open(f"{sys.argv[1]}/{name}.npy", "wb") as f:
         f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<f", number) * (2 * 3 * 64 * 64))
 END
-demo=$HRF_SOURCE_DIR/models/demo.onnx
+demo=$HRF_SOURCE_DIR/tests/golden/classifier.onnx
 expect_code 2 "$engine" eval "$demo" --input "$scratch/nan.npy" --output "$scratch/y.npy" --precision int8
 expect_text "tensor 'input' held 24576 numbers that are NaN or infinite, of 24576: the model breaks on this sample in float32 already"
 expect_code 0 "$engine" eval "$demo" --input "$scratch/zeros.npy" --output "$scratch/y.npy" --precision int8

@@ -9,7 +9,7 @@ version: 1
 name: real
 dataset: {layout: csv, csv: slides.csv}
 tiler: {patch: {size: 128, mpp: 0.5}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 END
 
 check_real_slides() {

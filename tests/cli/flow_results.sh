@@ -38,7 +38,7 @@ labels states 'p["fp32"]["labelled_slides_without_score"] == 2'
 
 # A last layer a million times as strong overflows in fp16 alone: fp32's scores are results, and the
 # reason names fp16.
-python3 - "$HRF_SOURCE_DIR/models/demo.onnx" "$scratch/strong.onnx" <<'END'
+python3 - "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" "$scratch/strong.onnx" <<'END'
 import struct, sys
 def varint(b, i):
     value = shift = 0
@@ -83,7 +83,7 @@ version: 1
 name: long
 dataset: {layout: files, files: ["$scratch/$long.tif", "$scratch/cohort/testing/images/test_00[23].tif"]}
 tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 END
 blocked=$scratch/long/results/fp32/model-outputs-csv/test_002.csv
 mkdir -p "$blocked/mine"

@@ -11,7 +11,7 @@ version: 1
 name: test
 dataset: {layout: files, files: ["$images/test_001.tif"]}
 tiler: {patch: {size: 64, mpp: 0.25}, tissue: {min_patches: 4, min_tissue: 0.9}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 executor: {patches_per_job: 16, max_jobs: 2}
 engine: {batch: 8}
 END

@@ -9,7 +9,7 @@ cd "$scratch"
 export OMP_WAIT_POLICY=passive # tests run side by side
 make_cohort # three slides that can be read and one that is cut short
 make_workflow "$scratch/w.yaml"
-sed -i 's/demo.onnx/demo.onnx, output: embedding/' w.yaml
+sed -i 's/classifier.onnx/classifier.onnx, output: embedding/' w.yaml
 expect_code 3 "$flow" run w.yaml --out plain --set dataset.known_exclusions=false
 
 # Heads of random slides, in whose features the run's own attributes stand, so that they fit.

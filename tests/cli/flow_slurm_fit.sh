@@ -24,7 +24,7 @@ expect_code 2 "$flow" check "$scratch/w.yaml" $ask --submit
 expect_text "infer: it would not run: $numbers"
 expect_code 4 "$flow" doctor "$scratch/w.yaml" $ask --no-probe
 expect_text "BAD  fit         infer jobs: $numbers"
-expect_code 2 "$flow" infer "$scratch/cohort/testing/images/test_001.tif" --model "$HRF_SOURCE_DIR/models/demo.onnx" --size 64 --out "$scratch/run" $ask
+expect_code 2 "$flow" infer "$scratch/cohort/testing/images/test_001.tif" --model "$HRF_SOURCE_DIR/tests/golden/classifier.onnx" --size 64 --out "$scratch/run" $ask
 expect_text "hires-flow infer: Slurm would not run"
 [ ! -e "$scratch/run" ] || fail "infer: something was written"
 # Two nodes' worth of ranks that no node has, on more nodes than there are; a time that is too long.

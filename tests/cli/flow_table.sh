@@ -6,7 +6,7 @@
 make_cohort
 make_workflow "$scratch/w.yaml"
 slides=$scratch/cohort/testing/images
-model=$HRF_SOURCE_DIR/models/demo.onnx
+model=$HRF_SOURCE_DIR/tests/golden/classifier.onnx
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" --json
 cp "$scratch/out" "$scratch/run.json"
 

@@ -28,7 +28,7 @@ python3 pictures.py
 recipe() { # file, more of train
     cat >"$1.yaml" <<END
 version: 1
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx, last_layer: fresh}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx, last_layer: fresh}
 data: {folders: data, patient_until: _}
 classes: [normal, tumor]
 split: {folds: 3}
@@ -196,7 +196,7 @@ expect_code 2 "$flow" train bad.yaml
 bad "gives 2 numbers, and there are 3 classes"
 sed -i 's/last_layer: keep/last_layer: auto/' bad.yaml
 "$engine" model make unet --classes 2 --size 32 --output unet.onnx
-sed -i "s|file: .*demo.onnx|file: unet.onnx|" bad.yaml
+sed -i "s|file: .*classifier.onnx|file: unet.onnx|" bad.yaml
 expect_code 2 "$flow" train bad.yaml
 bad "one vector"
 expect_code 1 "$flow" train none.yaml

@@ -7,7 +7,7 @@ cd "$scratch"
 export OMP_WAIT_POLICY=passive # tests run side by side
 "$flow" demo-data cohort --slides 10 --size 1024 --difficulty 0 --seed 7 >/dev/null 2>&1 # one is cut short
 make_workflow "$scratch/w.yaml"
-sed -i 's/demo.onnx/demo.onnx, output: embedding/; s/patches_per_job: 20/patches_per_job: 60/' w.yaml
+sed -i 's/classifier.onnx/classifier.onnx, output: embedding/; s/patches_per_job: 20/patches_per_job: 60/' w.yaml
 cat >>w.yaml <<'END'
 slide_head: {train: abmil, folds: 2, epochs: 5, learning_rate: 0.01, hidden: 16, attention: 8, validation: 0}
 report: {heatmaps: false}

@@ -33,7 +33,7 @@ END
 recipe() { # file, table, output, classes, more of train
     cat >"$1.yaml" <<END
 version: 1
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx, output: $3, last_layer: fresh}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx, output: $3, last_layer: fresh}
 data: {csv: $2.csv}
 classes: $4
 split: {folds: 3}

@@ -11,7 +11,7 @@ version: 1
 name: "view </title><b>"
 dataset: {layout: files, files: ["$images/*.tif"]}
 tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 precision: [fp32, bf16]
 engine: {batch: 8}
 END

@@ -4,7 +4,7 @@
 
 Reads the patches with openslide-python, moves their stains by the formula in numpy, runs the model by the engine's
 reference back end, and compares with what the two runs' reports say: cosines and neighbours of embeddings, flips and
-differences of probabilities. (The demo model's embedding is its probabilities.)
+differences of probabilities. (The model's embedding is its probabilities.)
 """
 import csv, glob, json, os, subprocess, sys, tempfile
 import numpy, openslide

@@ -41,13 +41,15 @@ with open(sys.argv[1], "wb") as f:
             b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in tags) + b"\0" * 4)
 END
 }
+# golden/classifier.onnx: a residual net of 128 px patches as PyTorch exports one, norms folded, of open sizes and with
+# Softmax at its end; it knows the cohort above.
 make_workflow() { # file
     cat >"$1" <<END
 version: 1
 name: test
 dataset: {layout: camelyon16, root: $scratch/cohort}
 tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 executor: {patches_per_job: 20, max_jobs: 2}
 engine: {batch: 8}
 END

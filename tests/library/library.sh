@@ -13,7 +13,7 @@ python=/usr/bin/python3
 expect_code 0 cmake --install "$build" --prefix "$scratch/usr"
 make_cohort
 slide=$scratch/cohort/testing/images/test_001.tif
-model=$HRF_SOURCE_DIR/models/demo.onnx
+model=$HRF_SOURCE_DIR/tests/golden/classifier.onnx
 
 # C, by pkg-config alone; only the interface can be linked to.
 export PKG_CONFIG_PATH=$scratch/usr/lib/pkgconfig LD_LIBRARY_PATH=$scratch/usr/lib

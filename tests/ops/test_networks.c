@@ -39,6 +39,7 @@ static const struct network {
     { "resnet50", 32, true, false },
     { "resnet101", 32, true, true },
     { "resnet152", 32, true, true },
+    { "resnet:1,16", 32, true, false },
     { "resnet-v2-101-hires", 32, true, false },
     { "vgg19:4,64", 224, true, false },
     { "alexnet:8,64", 224, true, false },

@@ -14,7 +14,7 @@ version: 1
 name: faults
 dataset: {layout: camelyon16, root: $to/cohort}
 tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 executor: {patches_per_job: 30, max_jobs: 4, slurm: {partition: main, time: "00:05:00", mem_per_node: 800M}}
 engine: {batch: 8}
 END

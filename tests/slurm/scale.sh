@@ -29,7 +29,7 @@ version: 1
 name: scale
 dataset: {layout: camelyon16, root: $scratch/big/cohort}
 tiler: {patch: {size: 64, mpp: 0.25, stride: $stride}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 executor: {type: slurm, patches_per_job: 1, max_jobs: 100000, slurm: {partition: main, time: "00:59:00"}}
 END
 now() { date +%s%N; }

@@ -9,14 +9,68 @@ of a lesion, so that the net is not always right and a loss can be seen. Writes
 DIR/resnet50.onnx (94 MB, so it is made and not kept) and DIR/resnet50.json with the figures.
 Needs torch, torchvision, numpy, PIL and openslide.
 """
-import argparse, json, os, subprocess, time
+import argparse, glob, json, os, subprocess, time
+import xml.etree.ElementTree as ET
 import numpy as np
+import openslide
 import torch
 import torchvision
+from PIL import Image, ImageDraw
 from torch import nn
-import train_demo
 
+MPP_LEVEL = 1  # 0.5 um/px
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 METHODS = ("minmax", "percentile", "entropy", "mse", "auto")
+
+
+def cohort_patches(cohort, rng, per_slide, size):
+    """Patches at random places of the tissue with any share of lesion; what fills most of a patch is its label, so that
+    some are hard to tell."""
+    images, labels = [], []
+    for path in sorted(glob.glob(os.path.join(cohort, "testing/images/*.tif")))[:-1]:  # the last is cut short
+        slide = openslide.OpenSlide(path)
+        w, h = slide.level_dimensions[MPP_LEVEL]
+        rgb = np.asarray(slide.read_region((0, 0), MPP_LEVEL, (w, h)))[..., :3]
+        mask = Image.new("L", (w, h))
+        xml = path.replace("images", "lesion_annotations").replace(".tif", ".xml")
+        if os.path.exists(xml):
+            for polygon in ET.parse(xml).iter("Coordinates"):
+                ImageDraw.Draw(mask).polygon([(float(c.get("X")) / 2, float(c.get("Y")) / 2) for c in polygon], fill=255)
+        lesion = np.asarray(mask) > 0
+        spread = rgb.max(2).astype(int) - rgb.min(2)
+        wanted = {0: per_slide, 1: per_slide if lesion.any() else 0}
+        for _ in range(per_slide * 60):
+            y, x = rng.integers(0, h - size), rng.integers(0, w - size)
+            if lesion.any() and wanted[1] > 0 and rng.random() < 0.5:
+                ys, xs = np.nonzero(lesion[::8, ::8])
+                i = rng.integers(len(ys))
+                y, x = min(max(ys[i] * 8 - size // 2, 0), h - size), min(max(xs[i] * 8 - size // 2, 0), w - size)
+            share = lesion[y:y + size, x:x + size].mean()
+            if (spread[y:y + size, x:x + size] > 20).mean() < 0.3:
+                continue
+            label = int(share >= 0.5)
+            if wanted[label] > 0:
+                wanted[label] -= 1
+                images.append(rgb[y:y + size, x:x + size].copy())
+                labels.append(label)
+    return np.stack(images), np.array(labels)
+
+
+def augment(x, rng):
+    """Flips, quarter turns and stain: per-channel gamma, gain and offset, and a little blur."""
+    out = np.empty(x.shape, np.float32)
+    for i, image in enumerate(x):
+        image = np.rot90(image, rng.integers(4))[:, ::rng.choice((-1, 1))].astype(np.float32) / 255
+        image = image ** rng.uniform(0.75, 1.35, 3) * rng.uniform(0.88, 1.12, 3) + rng.uniform(-0.06, 0.06, 3)
+        if rng.random() < 0.3:
+            image = (image + np.roll(image, 1, 0) + np.roll(image, 1, 1) + np.roll(image, 1, (0, 1))) / 4
+        out[i] = image + rng.normal(0, 0.015, image.shape)
+    return out.clip(0, 1)
+
+
+def tensor(x):
+    x = (x - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+    return torch.from_numpy(x.astype(np.float32).transpose(0, 3, 1, 2).copy())
 
 
 def engine_labels(args, images, *more):
@@ -29,7 +83,7 @@ def engine_labels(args, images, *more):
 
 
 def normal(images):
-    return train_demo.tensor(images.astype(np.float32) / 255).numpy()
+    return tensor(images.astype(np.float32) / 255).numpy()
 
 
 def train(args, images, labels, rng):
@@ -44,7 +98,7 @@ def train(args, images, labels, rng):
         total = 0.0
         for i in range(0, len(order) // args.batch * args.batch, args.batch):
             pick = order[i:i + args.batch]
-            loss = nn.functional.cross_entropy(net(train_demo.tensor(train_demo.augment(images[pick], rng))),
+            loss = nn.functional.cross_entropy(net(tensor(augment(images[pick], rng))),
                                                torch.from_numpy(labels[pick]).long())
             optimiser.zero_grad()
             loss.backward()
@@ -72,11 +126,10 @@ def main():
     parser.add_argument("--no-training", action="store_true", help="measure DIR/resnet50.onnx again")
     args = parser.parse_args()
     os.makedirs(args.output, exist_ok=True)
-    train_demo.SIZE = args.size
     rng = np.random.default_rng(args.seed)
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
-    sets = [[train_demo.cohort_patches(c, rng, args.per_slide, mixed=True) for c in cohorts] for cohorts in (args.train, args.held_out)]
+    sets = [[cohort_patches(c, rng, args.per_slide, args.size) for c in cohorts] for cohorts in (args.train, args.held_out)]
     (images, labels), (held, truth) = [tuple(np.concatenate(part) for part in zip(*s)) for s in sets]
     print(f"{len(images)} patches to train on, {len(held)} held out", flush=True)
     model = os.path.join(args.output, "resnet50.onnx")

@@ -10,7 +10,7 @@ version: 1
 name: odd
 dataset: {layout: files, files: ["$scratch/odd/*.svs"]}
 tiler: {patch: {size: 64, mpp: 0.5}, tissue: {min_patches: 4}}
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx}
 engine: {batch: 8}
 executor: {slurm: {time: "00:05:00", mem_per_node: 800M}}
 END

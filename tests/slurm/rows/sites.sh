@@ -6,7 +6,7 @@
 with() { # profile, words that sbatch must see...
     local words=(--set "executor.slurm.profile=$HRF_SOURCE_DIR/workflows/sites/$1.yaml") word
     sed '/nodes: 2 /d; /_per_rank/d; /_per_node/d; /time:/d; s|^\( *\)# profile:.*|\1nodes: 1|' \
-        "$HRF_SOURCE_DIR/workflows/overnight.yaml" | sed "s|root: .*|root: $cohort/cohort|; s|file: .*|file: $HRF_SOURCE_DIR/models/demo.onnx|" >"$scratch/night.yaml"
+        "$HRF_SOURCE_DIR/workflows/overnight.yaml" | sed "s|root: .*|root: $cohort/cohort|; s|file: .*|file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx|" >"$scratch/night.yaml"
     expect_code 0 "$flow" check "$scratch/night.yaml" "${words[@]}"
     expect_code 0 "$flow" plan "$scratch/night.yaml" "${words[@]}"
     shift
