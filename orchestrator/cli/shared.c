@@ -246,6 +246,7 @@ int hrf_cli_exec_engine(const char *caller, const char *command, const char *ver
     words[n++] = verb;
     for (int i = 0; i < argc; i++)
         words[n++] = argv[i];
+    hrf_launch_wait_quietly();
     execv(program, (char *const *)(uintptr_t)words);
     fprintf(stderr, "%s %s: cannot start '%s': %s\n", HRF_PROGRAM, command, program,
             errno == ENOENT ? "it does not exist; build it next to hires-flow"

@@ -28,6 +28,12 @@ enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error *err)
     return HRF_OK;
 }
 
+void hrf_launch_wait_quietly(void)
+{
+    if (getenv("OMP_WAIT_POLICY") == NULL)
+        setenv("GOMP_SPINCOUNT", "2000", 0);
+}
+
 /* The key of an entry that names a file of external data, as a protobuf stores it: field 1, of 8
  * bytes. Weights may contain these bytes by chance; then the engine is asked without need. */
 static const char location_key[] = "\n\x08location";

@@ -386,15 +386,6 @@ static enum hrf_status write_done(struct launch *l, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* Threads of the network that wait for a batch should leave their cores to those that read it. By
- * default GNU's OpenMP lets them spin for a millisecond or more; between the kernels of a network
- * it is microseconds, for which this is enough: 0.1 ms where a pause takes 140 cycles. */
-static void quiet_waiting(void)
-{
-    if (getenv("OMP_WAIT_POLICY") == NULL)
-        setenv("GOMP_SPINCOUNT", "2000", 0);
-}
-
 /* Returns the exit code of a launcher that fails with that status. */
 static int exit_code_of(enum hrf_status status, int otherwise)
 {
@@ -439,7 +430,7 @@ static enum hrf_status start_worker(struct launch *l, pid_t *worker, struct hrf_
     argv[l->spec->n_wrap] = l->program;
     argv[l->spec->n_wrap + 1] = verb;
     argv[l->spec->n_wrap + 2] = l->spec_path;
-    quiet_waiting();
+    hrf_launch_wait_quietly();
     hrf_crash_point("launch.worker.before");
     HRF_TRY(hrf_process_start(argv, l->log, false, worker, err));
     hrf_crash_point("launch.worker.after");
