@@ -252,7 +252,7 @@ enum hrf_status hrf_encoder_make(const char *name, const char *weights,
     return HRF_OK;
 }
 
-char *hrf_encoder_input_text(const struct hrf_encoder_input *input)
+char *hrf_encoder_input_text(const struct hrf_encoder_input *input, double mpp)
 {
     HRF_AUTO_JSON object = json_object();
     hrf_json_put_int(object, "size", input->size);
@@ -260,5 +260,7 @@ char *hrf_encoder_input_text(const struct hrf_encoder_input *input)
     hrf_json_put_text(object, "interpolation", input->interpolation);
     hrf_json_put(object, "mean", hrf_json_numbers(input->mean, 3));
     hrf_json_put(object, "std", hrf_json_numbers(input->std, 3));
+    if (mpp > 0)
+        hrf_json_put_number(object, "mpp", mpp);
     return hrf_json_text(object);
 }

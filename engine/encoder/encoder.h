@@ -47,7 +47,8 @@ bool hrf_encoder_is_known(const char *name);
 HRF_CHECKED enum hrf_status
 hrf_encoder_make(const char *name, const char *weights, const struct hrf_encoder_options *options,
                  struct hrf_graph **out, struct hrf_encoder_input *input, struct hrf_error *err);
-/* The value of the model's metadata entry that says so (schema/record/input_entry.h): heap text. */
-char *hrf_encoder_input_text(const struct hrf_encoder_input *input);
+/* The value of the model's metadata entry that says so (schema/record/input_entry.h), and the um/px
+ * of the images that it was trained on, 0: not known. Heap text. */
+char *hrf_encoder_input_text(const struct hrf_encoder_input *input, double mpp);
 
 #endif

@@ -38,6 +38,23 @@ static void adopt_patch_size(struct hrf_workflow *w, int64_t size)
         w->tiler.patch.stride = size;
 }
 
+/* Warns if images of another resolution than in training reach the network. */
+static void check_resolution(const struct hrf_workflow *w, const struct hrf_model_input *input)
+{
+    const bool is_slide = w->tiler.mode == HRF_TILER_SLIDE;
+    const int64_t size = is_slide ? w->tiler.image.size : w->tiler.patch.size;
+    const double cut = is_slide ? w->tiler.image.mpp : w->tiler.patch.mpp;
+    const bool is_resized = !is_slide && w->model.input.size > 0 && w->model.input.resize != size;
+    const double mpp = cut * (is_resized ? (double)size / (double)w->model.input.resize : 1);
+    if (input->mpp <= 0 || mpp <= 0 || fabs(mpp / input->mpp - 1) < 0.05)
+        return;
+    fprintf(stderr,
+            "warning: %s was trained on images of %lld px at %g um/px and will see %g um/px: %lld "
+            "px at %g um/px%s; set %s\n",
+            w->model.file, (long long)input->size, input->mpp, mpp, (long long)size, cut,
+            is_resized ? ", resized" : "", is_slide ? "tiler.image" : "tiler.patch");
+}
+
 static enum hrf_status adopt_preparation(struct hrf_workflow *w,
                                          const struct hrf_model_input *input, struct hrf_error *err)
 {
@@ -77,5 +94,8 @@ enum hrf_status hrf_cli_adopt_input(struct hrf_workflow *w, struct hrf_error *er
         adopt_colours(w, &input);
     if (input.size > 0)
         adopt_patch_size(w, input.size);
-    return adopt_preparation(w, &input, err);
+    HRF_TRY(adopt_preparation(w, &input, err));
+    if (w->tiler.coords == NULL)
+        check_resolution(w, &input);
+    return HRF_OK;
 }

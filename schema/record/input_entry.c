@@ -24,6 +24,19 @@ static enum hrf_status read_triple(const json_t *object, const char *name, const
     return HRF_OK;
 }
 
+static enum hrf_status read_mpp(const json_t *object, const char *path,
+                                struct hrf_model_input *input, struct hrf_error *err)
+{
+    const json_t *mpp = json_object_get(object, "mpp");
+    if (mpp == NULL)
+        return HRF_OK;
+    input->mpp = json_number_value(mpp);
+    if (!(input->mpp > 0 && input->mpp < 1000))
+        return hrf_error_set(err, HRF_E_USER,
+                             "%s: 'mpp' of its metadata is not a resolution in um/px", path);
+    return HRF_OK;
+}
+
 /* The entries that not every file has: they say what becomes of patches of another size. */
 static enum hrf_status read_resize(const json_t *object, const char *path,
                                    struct hrf_model_input *input, struct hrf_error *err)
@@ -68,6 +81,7 @@ enum hrf_status hrf_model_input_parse(const char *text, size_t n, const char *pa
         return hrf_error_set(err, HRF_E_USER, "%s: its metadata ask for images of %lld px", path,
                              (long long)input.size);
     HRF_TRY(read_resize(object, path, &input, err));
+    HRF_TRY(read_mpp(object, path, &input, err));
     *out = input;
     return HRF_OK;
 }

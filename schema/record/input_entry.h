@@ -21,6 +21,7 @@ struct hrf_model_input {
     int64_t resize;
     enum hrf_interpolation interpolation; /* AUTO: not stated */
     double mean[3], std[3];
+    double mpp; /* um/px of the images that the network was trained on; 0: not stated */
 };
 /* HRF_E_USER: the entry is malformed; `path` names the model. */
 HRF_CHECKED enum hrf_status hrf_model_input_parse(const char *text, size_t n, const char *path,

@@ -838,8 +838,6 @@ static char *describe(const struct tuning_job *job)
     for (size_t k = 0; k < classes->n_items; k++)
         hrf_json_add(names, hrf_json_string(classes->items[k]));
     hrf_json_put(json, "classes", names);
-    if (r->slides != NULL)
-        hrf_json_put_number(json, "mpp", r->tiler_mode == HRF_TILER_SLIDE ? r->image_mpp : r->mpp);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_text(json, "trained_from", job->tuning->model_sha256);
     return hrf_json_text(json);
@@ -857,9 +855,14 @@ static enum hrf_status write_model(const struct tuning_job *job, const struct hr
         .resize = is_resized ? p->resize : form->side,
         .interpolation = hrf_interpolation_names[is_resized ? p->interpolation : HRF_BILINEAR]
     };
+    const struct hrf_train_recipe *r = job->tuning->recipe;
+    const double cut = r->tiler_mode == HRF_TILER_SLIDE ? r->image_mpp : r->mpp;
+    const double mpp = r->slides == NULL
+                           ? 0
+                           : cut * (double)job->tuning->list->side / (double)input.resize;
     memcpy(input.mean, form->mean, sizeof input.mean);
     memcpy(input.std, form->std, sizeof input.std);
-    HRF_AUTO_FREE char *training = describe(job), *images = hrf_encoder_input_text(&input);
+    HRF_AUTO_FREE char *training = describe(job), *images = hrf_encoder_input_text(&input, mpp);
     HRF_AUTO_FREE char *path = hrf_path_join(job->folder, "model.onnx");
     const struct hrf_onnx_entry entries[] = { { "hires_flow.training", training },
                                               { HRF_MODEL_INPUT_KEY, images } };

@@ -116,7 +116,7 @@ static void every_encoder_gives_what_timm_gives(void **state)
             struct hrf_encoder_input input;
             HRF_AUTO_FREE char *said = NULL;
             must(make(names.items[i], NULL, &graph, &input, &err), &err);
-            HRF_AUTO_FREE char *text = hrf_encoder_input_text(&input);
+            HRF_AUTO_FREE char *text = hrf_encoder_input_text(&input, 0);
             const struct hrf_onnx_entry entry = { HRF_MODEL_INPUT_KEY, text };
             must(hrf_onnx_write_with(graph, &entry, 1, splits, model, &err), &err);
             HRF_AUTO_FREE char *data = hrf_format("%s.data", model);
