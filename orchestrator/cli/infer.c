@@ -67,7 +67,8 @@ static enum hrf_status write_request(const struct hrf_workflow *workflow, struct
 {
     HRF_AUTO(hrf_workflow) defaults = NULL;
     HRF_TRY(hrf_workflow_create(&defaults, err));
-    /* A stride that nobody asked for is the patch size, which may yet come from the model's file. */
+    /* A stride that nobody asked for is the patch size, which may yet come from the model's file.
+     */
     if (!workflow->tiler.patch.stride_is_given)
         defaults->tiler.patch.stride = workflow->tiler.patch.stride;
     hrf_strbuf_adds(yaml, "# Written by hires-flow infer.\n");

@@ -29,10 +29,10 @@ HRF_CHECKED enum hrf_status hrf_launch_find_engine(char **path, struct hrf_error
 
 /* Sets in the environment of this process, for engines that it starts: threads of a network that
  * wait for one another or for a batch leave their cores early to those that have work. By default
- * GNU's OpenMP lets them spin for a millisecond or more, and on a machine that is shared with others
- * the thread that they wait for is then kept off its core. Between the kernels of a network it is
- * microseconds, for which this is enough: 0.1 ms where a pause takes 140 cycles. What the user has
- * set stays. */
+ * GNU's OpenMP lets them spin for a millisecond or more, and on a machine that is shared with
+ * others the thread that they wait for is then kept off its core. Between the kernels of a network
+ * it is microseconds, for which this is enough: 0.1 ms where a pause takes 140 cycles. What the
+ * user has set stays. */
 void hrf_launch_wait_quietly(void);
 
 /* A command of hires-engine that hires-flow runs for its answer. */
