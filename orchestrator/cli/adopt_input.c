@@ -42,8 +42,8 @@ static void adopt_patch_size(struct hrf_workflow *w, int64_t size)
 static void check_resolution(const struct hrf_workflow *w, const struct hrf_model_input *input)
 {
     const bool is_slide = w->tiler.mode == HRF_TILER_SLIDE;
-    const int64_t size = is_slide ? w->tiler.image.size : w->tiler.patch.size;
-    const double cut = is_slide ? w->tiler.image.mpp : w->tiler.patch.mpp;
+    const int64_t size = is_slide ? w->tiler.slide.size : w->tiler.patch.size;
+    const double cut = is_slide ? w->tiler.slide.mpp : w->tiler.patch.mpp;
     const bool is_resized = !is_slide && w->model.input.size > 0 && w->model.input.resize != size;
     const double mpp = cut * (is_resized ? (double)size / (double)w->model.input.resize : 1);
     if (input->mpp <= 0 || mpp <= 0 || fabs(mpp / input->mpp - 1) < 0.05)
@@ -52,7 +52,7 @@ static void check_resolution(const struct hrf_workflow *w, const struct hrf_mode
             "warning: %s was trained on images of %lld px at %g um/px and will see %g um/px: %lld "
             "px at %g um/px%s; set %s\n",
             w->model.file, (long long)input->size, input->mpp, mpp, (long long)size, cut,
-            is_resized ? ", resized" : "", is_slide ? "tiler.image" : "tiler.patch");
+            is_resized ? ", resized" : "", is_slide ? "tiler.slide" : "tiler.patch");
 }
 
 static enum hrf_status adopt_preparation(struct hrf_workflow *w,
