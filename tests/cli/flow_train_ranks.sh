@@ -8,7 +8,7 @@ export OMP_WAIT_POLICY=passive # tests run side by side
 recipe() { # file, layout
     cat >"$1.yaml" <<END
 version: 1
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx, last_layer: fresh}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx, last_layer: fresh}
 data: {folders: data, patient_until: _}
 classes: [normal, tumor]
 split: {folds: 2}

@@ -8,7 +8,7 @@ mkdir "$scratch/alone"
 "$HRF_SOURCE_DIR/tests/cli/train_pictures.py" "$scratch/pictures" 24 12
 cat >"$scratch/alone/train.yaml" <<END
 version: 1
-model: {file: $HRF_SOURCE_DIR/models/demo.onnx, last_layer: fresh}
+model: {file: $HRF_SOURCE_DIR/tests/golden/classifier.onnx, last_layer: fresh}
 data: {folders: $scratch/pictures, patient_until: _}
 classes: [normal, tumor]
 split: {folds: 2}
