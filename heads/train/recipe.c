@@ -23,17 +23,19 @@ static const char *const class_weight_names[] = { "none", "balanced", NULL };
 #define WORD(name, member, tag, list)                                                              \
     AT(name, member, enum hrf_##tag), .type = HRF_SETTING_WORD, .words = list
 #define REQUIRED .flags = HRF_SETTING_REQUIRED
+/* What a training is of counts by its content, not by these settings. */
+#define NOT_IN_KEY .phases = HRF_FOR_NOTHING
 
 static const struct hrf_setting rows[] = {
-    { PATH("features.folder", features), REQUIRED,
+    { PATH("features.folder", features), REQUIRED, NOT_IN_KEY,
       .help = "folder of the HDF5 files, SLIDE.h5 for each slide of the labels" },
     { AT("features.set", set, char *), .type = HRF_SETTING_TEXT,
       .help =
           "the data set in them; default: features, feats, or the only one in the group features" },
-    { BOOLEAN("features.mixed", features_mixed), .initial = "false",
+    { BOOLEAN("features.mixed", features_mixed), NOT_IN_KEY, .initial = "false",
       .help = "true: features of different encoders, tilings or precisions are trained together on "
               "purpose" },
-    { PATH("labels.csv", labels), REQUIRED,
+    { PATH("labels.csv", labels), REQUIRED, NOT_IN_KEY,
       .help = "table with the columns slide,label[,patient][,split]" },
     { TEXTS("labels.classes", classes), REQUIRED,
       .help = "the words of the labels, in the order of the scores" },
@@ -55,7 +57,7 @@ static const struct hrf_setting rows[] = {
     { INTEGER("split.seed", split_seed), .initial = "1", .min = 0, .max = 1e15,
       .help = "of the draws of the split" },
     { REAL("split.validation", validation), HRF_HEAD_VALIDATION },
-    { TEXTS("train.seeds", seeds), .initial = "[1]",
+    { TEXTS("train.seeds", seeds), NOT_IN_KEY, .initial = "[1]",
       .help = "each seed is a training of every fold" },
     { INTEGER("train.epochs", epochs), HRF_HEAD_EPOCHS },
     { INTEGER("train.patience", patience), HRF_HEAD_PATIENCE },
@@ -70,7 +72,7 @@ static const struct hrf_setting rows[] = {
       .help = "balanced: a slide's loss times slides / (classes * slides of its class)" },
     { BOOLEAN("train.shuffle", shuffle), .initial = "true",
       .help = "false: the slides in the order of the labels, every epoch" },
-    { PATH("out", out), REQUIRED, .help = "folder for what is made" },
+    { PATH("out", out), REQUIRED, NOT_IN_KEY, .help = "folder for what is made" },
 };
 static const struct hrf_setting_table table = { rows, sizeof rows / sizeof rows[0] };
 
@@ -86,6 +88,11 @@ void hrf_recipe_destroy(struct hrf_recipe *recipe)
 void hrf_recipe_print_keys(struct hrf_strbuf *out)
 {
     hrf_settings_describe(table, out);
+}
+
+void hrf_recipe_describe(const struct hrf_recipe *recipe, struct hrf_strbuf *out)
+{
+    hrf_settings_of_phase(table, recipe, HRF_FOR_TRAINING, out);
 }
 
 static void check(struct hrf_reader *r, const struct hrf_recipe *recipe)

@@ -45,5 +45,7 @@ HRF_DEFINE_AUTO(hrf_recipe)
 
 /* Appends the table of keys as Markdown. */
 void hrf_recipe_print_keys(struct hrf_strbuf *out);
+/* Appends, as text for a key, every setting that changes a trained head; the rows say which. */
+void hrf_recipe_describe(const struct hrf_recipe *recipe, struct hrf_strbuf *out);
 
 #endif

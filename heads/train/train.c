@@ -94,35 +94,16 @@ const struct hrf_figure_row hrf_epoch_rows[] = {
 static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_HEX],
                                 struct hrf_error *err)
 {
-    const struct hrf_recipe *r = t->recipe;
-    const int64_t numbers[] = { (int64_t)r->kind,
-                                r->hidden,
-                                r->attention,
-                                r->landmarks,
-                                r->samples,
-                                (int64_t)r->split,
-                                r->folds,
-                                r->split_seed,
-                                r->epochs,
-                                r->patience,
-                                r->min_epochs,
-                                (int64_t)r->optimizer,
-                                (int64_t)r->class_weights,
-                                r->shuffle,
-                                t->fold,
-                                t->seed,
-                                t->slides->width };
-    const double reals[] = { r->dropout, r->instance_weight, r->validation, r->learning_rate,
-                             r->weight_decay };
+    HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
     HRF_AUTO(hrf_hash) hash = NULL;
     HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_recipe_describe(t->recipe, &settings);
     hrf_hash_text(hash, t->version);
-    hrf_hash_text(hash, r->set);
+    hrf_hash_text(hash, settings.text);
     hrf_hash_text(hash, t->slides->origin);
-    hrf_hash_bytes(hash, numbers, sizeof numbers);
-    hrf_hash_bytes(hash, reals, sizeof reals);
-    for (int32_t k = 0; k < (int32_t)r->classes.n_items; k++)
-        hrf_hash_text(hash, r->classes.items[k]);
+    hrf_hash_int(hash, t->slides->width);
+    hrf_hash_int(hash, t->fold);
+    hrf_hash_int(hash, t->seed);
     for (size_t i = 0; i < t->slides->n_items; i++) {
         const struct hrf_head_slide *s = &t->slides->items[i];
         hrf_hash_text(hash, s->name);

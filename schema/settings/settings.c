@@ -113,6 +113,22 @@ void hrf_settings_hash(const struct hrf_workflow *workflow, unsigned phases, str
     }
 }
 
+void hrf_settings_of_phase(struct hrf_setting_table table, const void *recipe, unsigned phase,
+                           struct hrf_strbuf *out)
+{
+    for (size_t i = 0; i < table.n; i++) {
+        const struct hrf_setting *setting = &table.rows[i];
+        const unsigned phases = setting->phases == 0 ? HRF_FOR_TRAINING : setting->phases;
+        if ((phases & phase) == 0)
+            continue;
+        HRF_AUTO_JSON value = hrf_setting_value(setting, recipe);
+        HRF_AUTO_JSON pair = json_array();
+        hrf_json_add(pair, json_incref(value));
+        HRF_AUTO_FREE char *text = hrf_json_text(pair);
+        hrf_strbuf_addf(out, "%s %s\n", setting->key, text);
+    }
+}
+
 /* ---- what workers are told ---- */
 
 json_t *hrf_settings_json(const struct hrf_workflow *workflow)

@@ -434,6 +434,10 @@ bool hrf_setting_counts(const struct hrf_setting *setting, const struct hrf_work
  * (HRF_FOR_...) and is not BY_TASK. A path is left out: what counts is the file's content, which
  * the caller adds. */
 void hrf_settings_hash(const struct hrf_workflow *workflow, unsigned phases, struct hrf_hash *hash);
+/* Appends, as text for a key, key and value of each setting of a recipe that changes what `phase`
+ * makes; a row that names no phase changes a training (HRF_FOR_TRAINING). */
+void hrf_settings_of_phase(struct hrf_setting_table table, const void *recipe, unsigned phase,
+                           struct hrf_strbuf *out);
 /* An object "key": value of the settings that workers are told. */
 json_t *hrf_settings_json(const struct hrf_workflow *workflow);
 /* Reads such an object. HRF_E_USER: a key is unknown or missing, or a value is out of range. */

@@ -69,6 +69,15 @@ for r in slides: # cells that cover the frame, of the class that the slide is ca
     assert len(cells) == 80 * 80 and sum(int(c["width"]) * int(c["height"]) for c in cells) == 1024 * 1024, len(cells)
     assert all(math.isfinite(float(c["activation_" + r["label"]])) for c in cells), r
 END
+# Beside the lesions that were drawn, of those that are called as the first of them is.
+called=$(python3 - <<'END'
+import csv
+lesions = {r["slide"] for r in csv.DictReader(open("cohort/testing/drawn.csv")) if r["kind"] == "lesion"}
+print(next(r["label"] for r in csv.DictReader(open("run/results/labels.csv")) if r["slide"] in lesions and r["label"]))
+END
+)
+expect_code 0 python3 "$HRF_SOURCE_DIR/tools/reference/class_maps.py" run cohort/testing/drawn.csv "$called"
+expect_text "higher inside"
 cp -r out-learn clean-learn
 expect_code 0 "$flow" train learn.yaml --json
 if grep -q "epoch" "$scratch/err"; then fail "a finished training was repeated"; fi

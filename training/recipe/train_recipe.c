@@ -213,16 +213,7 @@ void hrf_train_recipe_print_keys(struct hrf_strbuf *out)
 void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,
                                struct hrf_strbuf *out)
 {
-    for (size_t i = 0; i < table.n; i++) {
-        const unsigned phases = rows[i].phases == 0 ? HRF_FOR_TRAINING : rows[i].phases;
-        if ((phases & phase) == 0)
-            continue;
-        HRF_AUTO_JSON value = hrf_setting_value(&rows[i], recipe);
-        HRF_AUTO_JSON pair = json_array();
-        hrf_json_add(pair, json_incref(value));
-        HRF_AUTO_FREE char *text = hrf_json_text(pair);
-        hrf_strbuf_addf(out, "%s %s\n", rows[i].key, text);
-    }
+    hrf_settings_of_phase(table, recipe, phase, out);
     if (phase == HRF_FOR_TRAINING)
         hrf_strbuf_addf(out, "has_colours %d\n", recipe->has_colours);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/figure_docs.h"
 
 #include <math.h>
+#include <string.h>
 
 static void a_training_reads_back_what_it_wrote(void **state)
 {
@@ -44,11 +45,55 @@ static void the_page_of_heads_has_every_figure(void **state)
     hrf_strbuf_release(&rows);
 }
 
+/* A recipe with one more setting, described. */
+static char *described(const char *more)
+{
+    HRF_AUTO(hrf_recipe) recipe = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+    struct hrf_strbuf text = HRF_STRBUF_INIT;
+    HRF_AUTO_FREE char *file = hrf_format(
+        "version: 1\nlabels: {csv: l.csv, classes: [a, b]}\n%s%s%s", more,
+        strstr(more, "features") != NULL ? "" : "features: {folder: f}\n",
+        strstr(more, "out") != NULL ? "" : "out: o\n");
+    assert_int_equal(hrf_recipe_parse(file, strlen(file), "t", ".", &recipe, &findings, NULL),
+                     HRF_OK);
+    hrf_recipe_describe(recipe, &text);
+    return hrf_strbuf_detach(&text);
+}
+
+static void what_changes_a_head_is_in_its_key(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        bool counts;
+    } cases[] = {
+        { "features: {folder: g}\n", false }, /* the files' contents count */
+        { "features: {folder: f, mixed: true}\n", false },
+        { "train: {seeds: [4]}\n", false }, /* a seed names its own training */
+        { "out: p\n", false },
+        { "features: {folder: f, set: coarse}\n", true },
+        { "head: {kind: clam_sb}\n", true },
+        { "head: {samples: 4}\n", true },
+        { "split: {validation: 0.2}\n", true },
+        { "train: {optimizer: adamw}\n", true },
+        { "train: {class_weights: balanced}\n", true },
+        { "train: {shuffle: false}\n", true },
+    };
+    HRF_AUTO_FREE char *before = described("");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        HRF_AUTO_FREE char *after = described(cases[i].more);
+        if ((strcmp(before, after) != 0) != cases[i].counts)
+            fail_msg("%schanges what names a training, or does not", cases[i].more);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_training_reads_back_what_it_wrote),
         cmocka_unit_test(the_page_of_heads_has_every_figure),
+        cmocka_unit_test(what_changes_a_head_is_in_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
