@@ -563,10 +563,10 @@ static enum hrf_status check_limit(const struct hrf_session *session,
     if (limit <= 0 || needed <= limit)
         return HRF_OK;
     if (kept > 0)
-        snprintf(beside, sizeof beside, ", kept %.2f", (double)kept / 0x1p30);
+        snprintf(beside, sizeof beside, ", kept %.3g", (double)kept / 0x1p30);
     return hrf_error_set(err, HRF_E_NOMEM,
-                         "the model needs at least %.2f GiB (activations %.2f, weights %.2f, "
-                         "workspace %.2f%s) and {engine.memory} allows %.2f GiB; use a smaller "
+                         "the model needs at least %.3g GiB (activations %.3g, weights %.3g, "
+                         "workspace %.3g%s) and {engine.memory} allows %.3g GiB; use a smaller "
                          "batch",
                          (double)needed / 0x1p30, (double)m->activation_bytes / 0x1p30,
                          (double)m->weight_bytes / 0x1p30, (double)m->workspace_bytes / 0x1p30,
