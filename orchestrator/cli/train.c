@@ -32,16 +32,19 @@ static const struct hrf_request_option own_options[] = {
     { NULL },
 };
 
-/* The engine's options and those above, one after the other, with the end of the table. */
-static void list_options(struct hrf_request_option out[], size_t size)
+/* The engine's options and those above, one after the other, with the end of the table. Heap. */
+static struct hrf_request_option *list_options(void)
 {
+    const struct hrf_request_option *const tables[] = { hrf_train_options, own_options };
+    struct hrf_request_option *all = NULL;
     size_t n = 0;
-    for (const struct hrf_request_option *o = hrf_train_options; o->name != NULL; o++)
-        out[n++] = *o;
-    for (const struct hrf_request_option *o = own_options; o->name != NULL; o++)
-        out[n++] = *o;
-    out[n] = (struct hrf_request_option){ .name = NULL };
-    (void)size;
+    for (int i = 0; i < 2; i++)
+        for (const struct hrf_request_option *o = tables[i]; o->name != NULL; o++) {
+            all = hrf_realloc_array(all, n + 2, sizeof *all);
+            all[n++] = *o;
+        }
+    all[n] = (struct hrf_request_option){ .name = NULL };
+    return all;
 }
 
 /* ---- the engine ---- */
@@ -232,11 +235,9 @@ static enum hrf_status read_executor(const char *file, struct request *request,
 
 static int train_main(const struct hrf_command *command, int argc, char **argv)
 {
-    enum { MOST = 32 };
-    struct hrf_request_option options[MOST];
+    HRF_AUTO_FREE struct hrf_request_option *options = list_options();
     struct request request = { .engine = hrf_train_request_initial };
     const struct hrf_train_request *e = &request.engine;
-    list_options(options, MOST);
     struct hrf_args args = hrf_args_parse_request(HRF_PROGRAM, command, options, &request, argc,
                                                   argv);
     if (args.done)
