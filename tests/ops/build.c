@@ -152,7 +152,8 @@ struct hrf_graph *build_finish(struct build *b, const int32_t *outputs, int32_t 
     struct hrf_error err = { .status = HRF_OK };
     int32_t inputs[8] = { 0 };
     const int32_t n_inputs = b->graph->n_inputs;
-    memcpy(inputs, b->graph->inputs, (size_t)n_inputs * sizeof inputs[0]);
+    for (int32_t i = 0; i < n_inputs; i++) /* which may be none */
+        inputs[i] = b->graph->inputs[i];
     must(hrf_graph_set_io(b->graph, inputs, n_inputs, outputs, n, &err), &err);
     must(hrf_graph_infer_shapes(b->graph, &err), &err);
     must(hrf_graph_check(b->graph, &err), &err);
