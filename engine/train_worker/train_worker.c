@@ -26,7 +26,7 @@ struct job {
     double told;                     /* when its progress was written */
 };
 
-static void job_close(struct job *job)
+static void job_release(struct job *job)
 {
     hrf_fine_tuning_destroy(job->tuning);
     hrf_sample_list_destroy(job->list);
@@ -34,11 +34,6 @@ static void job_close(struct job *job)
     job->tuning = NULL;
     job->list = NULL;
     job->recipe = NULL;
-}
-
-static void job_release(struct job *job)
-{
-    job_close(job);
 }
 
 static bool is_stopping(bool others)
@@ -86,7 +81,7 @@ static enum hrf_status open_inputs(struct job *job, const char *path, struct hrf
 {
     HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
     struct hrf_error why = { .status = HRF_OK };
-    job_close(job);
+    job_release(job);
     const enum hrf_status status = read_inputs(job, path, &findings, &why);
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s%s%.*s", why.text, findings.n_items > 0 ? ": " : "",

@@ -76,10 +76,10 @@ static enum hrf_status read_picture(const char *path, struct hrf_picture_header 
                    : hrf_error_set(err, HRF_E_USER, "'%s' cannot be read: %s", path, reason);
 }
 
-enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64_t i,
-                                       unsigned char *rgb, struct hrf_error *err)
+/* Reads the pixels of a picture or mask, which still has the size that was found. */
+static enum hrf_status read_unchanged(const struct hrf_sample_list *list, const char *path,
+                                      unsigned char *rgb, struct hrf_error *err)
 {
-    const char *path = list->items[i].path;
     struct hrf_picture_header header;
     HRF_TRY(read_picture(path, &header, NULL, err));
     if (header.width != list->side || header.height != list->side)
@@ -88,17 +88,17 @@ enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64
     return read_picture(path, &header, rgb, err);
 }
 
+enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64_t i,
+                                       unsigned char *rgb, struct hrf_error *err)
+{
+    return read_unchanged(list, list->items[i].path, rgb, err);
+}
+
 enum hrf_status hrf_sample_list_mask(const struct hrf_sample_list *list, int64_t i,
                                      unsigned char *rgb, unsigned char *classes,
                                      struct hrf_error *err)
 {
-    const char *path = list->items[i].mask;
-    struct hrf_picture_header header;
-    HRF_TRY(read_picture(path, &header, NULL, err));
-    if (header.width != list->side || header.height != list->side)
-        return hrf_error_set(err, HRF_E_USER, "'%s' has changed: it is %lld x %lld px now", path,
-                             (long long)header.width, (long long)header.height);
-    HRF_TRY(read_picture(path, &header, rgb, err));
+    HRF_TRY(read_unchanged(list, list->items[i].mask, rgb, err));
     for (int64_t p = 0; p < list->side * list->side; p++)
         classes[p] = list->classes[rgb[3 * p]];
     return HRF_OK;
