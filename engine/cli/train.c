@@ -40,6 +40,8 @@ static void train_command_release(struct train_command *c)
     hrf_train_recipe_destroy(c->recipe);
 }
 
+/* Whether training i is done, and its figures. It has no checkpoint then: one that is left is of a
+ * process that ended just before it would have removed it. */
 static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out, json_t **json)
 {
     const struct train_command *c = context;
@@ -48,6 +50,7 @@ static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out
     struct hrf_fine_tuning_figures figures;
     if (!hrf_fine_tuning_is_done(c->tuning, fold, seed, folder, &figures))
         return false;
+    hrf_training_remove_checkpoint(folder);
     if (out != NULL)
         *out = figures.testing;
     if (json != NULL)
@@ -59,21 +62,17 @@ static enum hrf_status train_one(void *context, int64_t i, struct hrf_error *err
 {
     const struct train_command *c = context;
     HRF_AUTO_FREE char *folder = hrf_trainings_folder(&c->all, i);
-    if (find_result(context, i, NULL, NULL)) {
-        hrf_training_remove_checkpoint(
-            folder); /* of a process that ended just before it would have */
+    if (find_result(context, i, NULL, NULL))
         return HRF_OK;
-    }
     HRF_TRY(hrf_path_make_directories(folder, err));
     return hrf_fine_tuning_run(c->tuning, i % c->all.n_folds, hrf_trainings_seed(&c->all, i),
                                folder, err);
 }
 
 /* The trainings that are wanted, for `hires-flow`, which makes tasks of them. */
-static enum hrf_status write_list(const struct train_command *c, struct hrf_error *err)
+static enum hrf_status write_list(struct train_command *c, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_listed_trainings) list = { .items = NULL };
-    struct hrf_fine_tuning_figures figures;
     if (c->recipe->method != HRF_METHOD_FINE_TUNING)
         return hrf_error_set(err, HRF_E_USER,
                              "a probe computes the embeddings once for all folds, and is no work "
@@ -93,7 +92,7 @@ static enum hrf_status write_list(const struct train_command *c, struct hrf_erro
         item->seed = hrf_trainings_seed(&c->all, i);
         HRF_TRY(hrf_path_absolute(folder, &item->folder, err));
         HRF_TRY(hrf_fine_tuning_key(c->tuning, item->fold, item->seed, item->key, err));
-        item->done = hrf_fine_tuning_is_done(c->tuning, item->fold, item->seed, folder, &figures);
+        item->done = find_result(c, i, NULL, NULL);
     }
     HRF_AUTO_JSON json = hrf_listed_trainings_json(&list);
     return hrf_json_write_file(c->request->list, json, err);

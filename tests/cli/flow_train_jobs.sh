@@ -67,6 +67,14 @@ for point in run.submit.after_intent run.submit.after_start run.import.before_co
     case $(events out-jobs) in "4|4") ;; *) fail "$point: $(events out-jobs) results" ;; esac
 done
 
+# What died without a driver just after it had left its result, is taken as done, and its checkpoint goes.
+rm -rf out-jobs
+HRF_CRASH_SIGNAL=KILL HRF_CRASH_AT=train.result.after "$engine" train jobs.yaml >/dev/null 2>&1 || true
+[ -e out-jobs/fold-0-seed-1/result.json ] && [ -e out-jobs/fold-0-seed-1/checkpoint.bin ] || fail "not killed there"
+expect_code 0 "$flow" train jobs.yaml
+sed -i 's/jobs.yaml/plain.yaml/' out-jobs/report/index.html
+same out-jobs "killed after its result"
+
 # One of them cannot be done: the others are, and it is named.
 recipe broken "{retries: 0}"
 mkdir -p out-broken
