@@ -197,8 +197,8 @@ static enum hrf_status do_task(struct job *job, const struct hrf_job_task *task,
     const double start = hrf_clock_seconds();
     hrf_crash_point("head.task.begin");
     enum hrf_status status = job->spec->kind == HRF_JOB_TRAIN
-                                 ? hrf_train_task_run(task, job->spec->n_threads, is_asked_to_stop,
-                                                      &record, &cause)
+                                 ? hrf_train_task_run(task, job->directory, job->spec->n_threads,
+                                                      is_asked_to_stop, &record, &cause)
                                  : head_worker_score(job, task, &record, &cause);
     if (hrf_status_row(status)->ends_job)
         return hrf_error_pass(err, &cause);

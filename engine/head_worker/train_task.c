@@ -36,9 +36,9 @@ static enum hrf_status collect(const struct hrf_job_task *task, const char *fold
     return hrf_trained_head_encode(head, record, err);
 }
 
-enum hrf_status hrf_train_task_run(const struct hrf_job_task *task, int64_t n_threads,
-                                   bool (*is_stopping)(void), struct hrf_bytes *record,
-                                   struct hrf_error *err)
+enum hrf_status hrf_train_task_run(const struct hrf_job_task *task, const char *attempt,
+                                   int64_t n_threads, bool (*is_stopping)(void),
+                                   struct hrf_bytes *record, struct hrf_error *err)
 {
     const struct hrf_job_training *t = &task->training;
     HRF_AUTO(hrf_recipe) recipe = NULL;
@@ -54,6 +54,7 @@ enum hrf_status hrf_train_task_run(const struct hrf_job_task *task, int64_t n_th
                                            .seed = t->seed,
                                            .folder = folder,
                                            .version = HRF_VERSION,
+                                           .attempt = attempt,
                                            .is_stopping = is_stopping };
     HRF_TRY(hrf_path_make_directories(folder, err));
     if (n_threads > 0)

@@ -91,6 +91,7 @@ static enum hrf_status open_inputs(struct job *job, const char *path, struct hrf
         return hrf_error_set(err, HRF_E_USER, "'train.layout' %s is not for the job's %lld ranks",
                              job->recipe->layout, (long long)job->worker->spec->n_ranks);
     job->tuning->version = HRF_VERSION;
+    job->tuning->attempt = job->worker->directory;
     job->tuning->n_threads = (int32_t)job->worker->spec->n_threads;
     job->tuning->is_stopping = is_stopping;
     job->tuning->report = report;

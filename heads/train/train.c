@@ -303,8 +303,8 @@ static enum hrf_status write_checkpoint(struct job *job, struct hrf_error *err)
         { job->best, (size_t)job->head->n_values * sizeof *job->best },
         { state.text, state.length },
     };
-    return hrf_checkpoint_file_write(job->checkpoint, magic, job->key, parts,
-                                     sizeof parts / sizeof parts[0], err);
+    return hrf_checkpoint_file_write(job->checkpoint, job->training->attempt, magic, job->key,
+                                     parts, sizeof parts / sizeof parts[0], err);
 }
 
 /* Goes on where the checkpoint was written; false: there is none of this training. */

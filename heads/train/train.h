@@ -15,6 +15,7 @@ struct hrf_training {
     const struct hrf_head_slides *slides;
     int64_t fold, seed;
     const char *folder, *version;
+    const char *attempt;       /* folder of the job's attempt whose task it is; NULL: of no job */
     bool (*is_stopping)(void); /* asked after each epoch; NULL: it never is */
 };
 /* What a training has come to. */

@@ -3,17 +3,20 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "schema/record/sentinel.h"
 
 #include <string.h>
 
 enum { MAGIC = 8, HEAD = MAGIC + HRF_HASH_HEX };
 
-enum hrf_status hrf_checkpoint_file_write(const char *path, const char magic[8],
-                                          const char key[HRF_HASH_HEX],
+enum hrf_status hrf_checkpoint_file_write(const char *path, const char *attempt,
+                                          const char magic[8], const char key[HRF_HASH_HEX],
                                           const struct hrf_checkpoint_part *parts, size_t n_parts,
                                           struct hrf_error *err)
 {
     size_t n = HEAD;
+    if (attempt != NULL && hrf_fence_is_set(attempt))
+        return hrf_error_set(err, HRF_E_AGAIN, "another attempt goes on with this training");
     for (size_t i = 0; i < n_parts; i++)
         n += parts[i].n_bytes;
     HRF_AUTO_FREE char *bytes = hrf_try_alloc(n + HRF_HASH_HEX);

@@ -17,7 +17,10 @@ struct hrf_checkpoint_part {
     void *bytes;
     size_t n_bytes;
 };
-HRF_CHECKED enum hrf_status hrf_checkpoint_file_write(const char *path, const char magic[8],
+/* HRF_E_AGAIN: the job's attempt whose folder is `attempt` (NULL: no job) has been revoked, and its
+ * successor has the file for its own. */
+HRF_CHECKED enum hrf_status hrf_checkpoint_file_write(const char *path, const char *attempt,
+                                                      const char magic[8],
                                                       const char key[HRF_HASH_HEX],
                                                       const struct hrf_checkpoint_part *parts,
                                                       size_t n_parts, struct hrf_error *err);

@@ -400,7 +400,7 @@ static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error
         { job->best, (size_t)job->n_weights * sizeof *job->best },
         { state.text, state.length },
     };
-    HRF_TRY(hrf_checkpoint_file_write(job->checkpoint, magic, job->key, parts,
+    HRF_TRY(hrf_checkpoint_file_write(job->checkpoint, job->tuning->attempt, magic, job->key, parts,
                                       sizeof parts / sizeof parts[0], err));
     job->kept = hrf_clock_seconds();
     job->write_seconds = job->kept - begin;

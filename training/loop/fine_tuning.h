@@ -25,7 +25,8 @@ struct hrf_fine_tuning {
     size_t width;      /* of embeddings, if these are probed: what the graph gives */
     float *embeddings; /* [n_items][width] (hrf_probe_embed()); heap */
     const char *version, *device;
-    int32_t n_threads; /* 0: all that the process may use */
+    const char *attempt; /* folder of the job's attempt whose task it is; NULL: of no job */
+    int32_t n_threads;   /* 0: all that the process may use */
     /* The ranks of recipe->ranks are processes, of which this is one: all of them make the same
      * calls, and the first one writes. NULL: they are threads. */
     struct hrf_comm *comm;

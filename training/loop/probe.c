@@ -77,7 +77,7 @@ enum hrf_status hrf_probe_embed(struct hrf_fine_tuning *t, const char *out, stru
                      t->list->set.n_items, t->width);
     HRF_TRY(compute(t, t->embeddings, err));
     const struct hrf_checkpoint_part part = { t->embeddings, n_bytes };
-    return hrf_checkpoint_file_write(path, magic, key, &part, 1, err);
+    return hrf_checkpoint_file_write(path, NULL, magic, key, &part, 1, err);
 }
 
 /* ---- which train, and which are scored ---- */

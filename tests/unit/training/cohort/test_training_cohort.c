@@ -1,6 +1,7 @@
 /* What trainings have in common: figures, splits by patient, checkpoint files. */
 #include "base/file.h"
 #include "base/path.h"
+#include "schema/record/sentinel.h"
 #include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 #include "training/cohort/checkpoint_file.h"
@@ -11,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct hrf_text_list two_classes(char *names[2])
 {
@@ -238,7 +240,8 @@ static void a_checkpoint_that_is_damaged_or_of_another_training_does_not_count(v
     assert_int_equal(hrf_hash_buffer("one", 3, key, NULL), HRF_OK);
     assert_int_equal(hrf_hash_buffer("two", 3, other, NULL), HRF_OK);
     assert_false(hrf_checkpoint_file_read(path, "TESTTEST", key, 6, &back, &n));
-    assert_int_equal(hrf_checkpoint_file_write(path, "TESTTEST", key, parts, 2, NULL), HRF_OK);
+    assert_int_equal(hrf_checkpoint_file_write(path, NULL, "TESTTEST", key, parts, 2, NULL),
+                     HRF_OK);
     assert_true(hrf_checkpoint_file_read(path, "TESTTEST", key, 6, &back, &n));
     assert_int_equal(n, 6);
     assert_memory_equal(back, "abc\0d", 6);
@@ -252,6 +255,24 @@ static void a_checkpoint_that_is_damaged_or_of_another_training_does_not_count(v
         bytes[i] ^= 1;
         assert_false(hrf_checkpoint_file_read(path, "TESTTEST", key, 6, &back, &n));
     }
+}
+
+static void an_attempt_that_was_revoked_writes_no_checkpoint(void **state)
+{
+    (void)state;
+    char key[HRF_HASH_HEX], number = 'a';
+    const struct hrf_checkpoint_part part = { &number, 1 };
+    HRF_AUTO_FREE char *path = hrf_format("%s/revoked.bin", directory);
+    HRF_AUTO_FREE char *attempt = hrf_format("%s/train-0001.a1", directory);
+    assert_int_equal(hrf_hash_buffer("one", 3, key, NULL), HRF_OK);
+    assert_int_equal(hrf_path_make_directories(attempt, NULL), HRF_OK);
+    assert_int_equal(hrf_checkpoint_file_write(path, attempt, "TESTTEST", key, &part, 1, NULL),
+                     HRF_OK);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(hrf_fence_set(attempt, NULL), HRF_OK);
+    assert_int_equal(hrf_checkpoint_file_write(path, attempt, "TESTTEST", key, &part, 1, NULL),
+                     HRF_E_AGAIN);
+    assert_false(hrf_path_exists(path));
 }
 
 static void what_killed_writers_left_is_removed(void **state)
@@ -279,6 +300,7 @@ int main(void)
         cmocka_unit_test(items_of_several_labels_are_grouped_by_the_rarest),
         cmocka_unit_test(patients_stay_together_in_every_fold),
         cmocka_unit_test(a_patient_in_two_parts_is_found),
+        cmocka_unit_test(an_attempt_that_was_revoked_writes_no_checkpoint),
         cmocka_unit_test(what_killed_writers_left_is_removed),
         cmocka_unit_test(a_checkpoint_that_is_damaged_or_of_another_training_does_not_count),
     };
