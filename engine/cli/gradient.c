@@ -1,17 +1,14 @@
 /* gradient.c - `hires-engine gradient`: a loss over one batch and its gradients to all weights, the
  * tool for checking what training computes. */
-#include "engine/passes/gradient/gradient.h"
 #include "base/directory.h"
 #include "engine/backend/compute.h"
 #include "engine/cli/cli.h"
 #include "engine/input/npy.h"
 #include "engine/onnx/onnx.h"
 #include "engine/planning/find_layout.h"
-#include "engine/planning/known_machine.h"
 #include "engine/planning/request.h"
 #include "engine/run/joined.h"
 #include "engine/run/nchw.h"
-#include "engine/run/network.h"
 #include "engine/train/step.h"
 
 #include <stdio.h>
@@ -25,26 +22,6 @@ struct request {
     double memory_gib;
 };
 
-/* A micro-batch's part of the batch that the layout divides. */
-static enum hrf_status set_part(const struct request *request, const struct hrf_shape *input,
-                                struct hrf_graph *graph, struct hrf_error *err)
-{
-    struct hrf_layout_plan layout;
-    struct hrf_batch_split shares;
-    struct hrf_shape part = *input;
-    HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
-    if (layout.data * layout.microbatches > 1) {
-        HRF_TRY(hrf_layout_share(&layout, input->rank > 0 ? input->dims[0] : 1, &shares, err));
-        part.dims[0] = shares.per_microbatch;
-        graph->n_images = shares.n_images;
-    }
-    if (graph->n_images > 0 && request->uses_batch)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "--batch-norm train needs the statistics of the whole batch, which "
-                             "data= and microbatches= divide: use spatial= or stages= alone");
-    return hrf_graph_set_input_shape(graph, 0, &part, err);
-}
-
 static enum hrf_status read_network(const struct request *request, struct hrf_graph **out,
                                     struct hrf_error *err)
 {
@@ -55,26 +32,6 @@ static enum hrf_status read_network(const struct request *request, struct hrf_gr
                              "the network has %d inputs; training supports one",
                              (int)graph->n_inputs);
     HRF_MOVE(*out, graph);
-    return HRF_OK;
-}
-
-/* The graph of the loss and its gradients for this input, or for a micro-batch of it. *y: the shape
- * of the network's output for the whole. */
-static enum hrf_status make_graph(const struct request *request, const struct hrf_shape *input,
-                                  struct hrf_graph **out, struct hrf_gradients *gradients,
-                                  struct hrf_shape *y, struct hrf_error *err)
-{
-    HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
-    HRF_TRY(read_network(request, &graph, err));
-    HRF_TRY(set_part(request, input, graph, err));
-    HRF_TRY(hrf_pass_training_step(graph, request->loss, request->uses_batch ? &norms : NULL,
-                                   gradients, err));
-    *y = graph->values[graph->inputs[1]].shape; /* of the target */
-    if (graph->n_images > 0)
-        y->dims[0] = graph->n_images;
-    *out = graph;
-    graph = NULL;
     return HRF_OK;
 }
 
@@ -154,8 +111,6 @@ static enum hrf_status write_loss(const struct request *request, double loss, in
     return HRF_OK;
 }
 
-/* ---- on one rank ---- */
-
 static enum hrf_status write_step(const struct request *request, struct hrf_train_step *step,
                                   double loss, struct hrf_error *err)
 {
@@ -169,124 +124,44 @@ static enum hrf_status write_step(const struct request *request, struct hrf_trai
     return write_loss(request, loss, n, err);
 }
 
-/* As a step of training, in tiles if the memory limit asks for them. Frees *images once they are
- * fed. */
-static enum hrf_status compute_alone(const struct request *request, const struct hrf_shape *input,
-                                     float **images, struct hrf_error *err)
+/* As a step of training: over the ranks of the layout, or on one in tiles if the memory limit asks
+ * for them. */
+static enum hrf_status compute(const void *context, const struct hrf_joined *joined,
+                               struct hrf_error *err)
 {
+    const struct request *request = context;
+    struct hrf_layout_plan layout;
     const struct hrf_train_step_config config = {
         .device = request->device,
         .loss = request->loss,
         .uses_batch = request->uses_batch,
         .n_threads = (int32_t)request->threads,
         .memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30),
+        .layout = &layout,
+        .comm = joined->comm,
     };
     HRF_AUTO(hrf_graph) network = NULL;
     HRF_AUTO(hrf_train_step) step = NULL;
-    HRF_AUTO_FREE float *target = NULL;
-    double loss;
-    HRF_TRY(read_network(request, &network, err));
-    HRF_TRY(hrf_graph_set_input_shape(network, 0, input, err));
-    HRF_TRY(hrf_train_step_create(network, &config, &step, err));
-    const struct hrf_shape y = *hrf_train_step_target_shape(step);
-    HRF_TRY(read_target(request, &y, &target, err));
-    hrf_layout_from_onnx(input, sizeof **images, *images, hrf_train_step_images(step));
-    hrf_free(*images);
-    *images = NULL;
-    hrf_layout_from_onnx(&y, sizeof *target, target, hrf_train_step_targets(step));
-    if (hrf_train_step_text(step)[0] != '\0')
-        fprintf(stderr, "%s\n", hrf_train_step_text(step));
-    HRF_TRY(hrf_train_step_run(step, &loss, err));
-    return write_step(request, step, loss, err);
-}
-
-/* ---- on several ranks ---- */
-
-static enum hrf_status write_output(const struct hrf_network *network, int32_t i, const char *path,
-                                    struct hrf_error *err)
-{
-    const struct hrf_shape shape = hrf_network_output_shape(network, i);
-    HRF_AUTO_FREE float *numbers = hrf_try_alloc_array((size_t)hrf_shape_count(&shape),
-                                                       sizeof *numbers);
-    HRF_CHECK_MEMORY(numbers != NULL, err, "no memory for %s", path);
-    hrf_nchw_from_output(hrf_network_output(network, i), &shape, numbers);
-    return hrf_npy_write(path, HRF_F32, &shape, numbers, err);
-}
-
-static enum hrf_status write_all(const struct request *request, const struct hrf_network *network,
-                                 const struct hrf_gradients *gradients, struct hrf_error *err)
-{
-    HRF_TRY(hrf_path_make_directories(request->output, err));
-    for (int32_t i = 0; i < gradients->n; i++) {
-        HRF_AUTO_FREE char *path = file_name(request->output, gradients->names[i]);
-        HRF_TRY(write_output(network, i + 1, path, err));
-    }
-    return write_loss(request, (double)hrf_network_output(network, 0)[0], gradients->n, err);
-}
-
-/* The inputs of the graph: images, target, and which of the images count, all of them. */
-struct sources {
-    struct hrf_nchw_source images, target;
-};
-
-static enum hrf_status read_input(void *context, int32_t input, int64_t first, int64_t n,
-                                  const struct hrf_box *box, float *out, struct hrf_error *err)
-{
-    struct sources *sources = context;
-    if (input < 2)
-        return hrf_nchw_read(input == 0 ? &sources->images : &sources->target, input, first, n, box,
-                             out, err);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = 1;
-    return HRF_OK;
-}
-
-static enum hrf_status make_network(const struct request *request, const struct hrf_joined *joined,
-                                    const struct hrf_graph *graph, struct hrf_network **out,
-                                    struct hrf_error *err)
-{
-    HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
-    struct hrf_machine gpu_links;
-    struct hrf_network_config config = {
-        .session = { .device = request->device,
-                     .precision = HRF_FP32,
-                     .n_threads = (int32_t)request->threads,
-                     .memory_limit_bytes = (int64_t)(request->memory_gib * 0x1p30),
-                     .transport = joined->transport },
-        .layout = &layout.plan,
-        .comm = joined->comm,
-    };
-    if (hrf_known_gpu_links(&gpu_links))
-        config.session.gpu_links = &gpu_links;
-    HRF_TRY(hrf_layout_find(request->layout, graph, &config.session, config.comm, &layout, err));
-    return hrf_network_create(graph, &config, out, err);
-}
-
-static enum hrf_status compute(const void *context, const struct hrf_joined *joined,
-                               struct hrf_error *err)
-{
-    const struct request *request = context;
-    HRF_AUTO(hrf_graph) graph = NULL;
-    HRF_AUTO(hrf_network) network = NULL;
-    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     HRF_AUTO_FREE float *images = NULL, *target = NULL;
-    struct hrf_shape input, y;
-    struct hrf_layout_plan layout;
+    struct hrf_shape input;
+    double loss;
     HRF_TRY(hrf_npy_read(request->input, &input, &images, err));
     if (hrf_shape_count(&input) == 0)
         return hrf_error_set(err, HRF_E_USER, "%s holds no elements", request->input);
     HRF_TRY(hrf_layout_parse(request->layout, &layout, err));
-    if (hrf_layout_ranks(&layout) * layout.microbatches == 1)
-        return compute_alone(request, &input, &images, err);
-    HRF_TRY(make_graph(request, &input, &graph, &gradients, &y, err));
+    HRF_TRY(read_network(request, &network, err));
+    HRF_TRY(hrf_graph_set_input_shape(network, 0, &input, err));
+    HRF_TRY(hrf_train_step_create(network, &config, &step, err));
+    const struct hrf_shape y = *hrf_train_step_target_shape(step);
     HRF_TRY(read_target(request, &y, &target, err));
-    struct sources sources = { { images, input }, { target, y } };
-    HRF_TRY(make_network(request, joined, graph, &network, err));
-    HRF_TRY(hrf_network_run(network, read_input, &sources, err));
-    if (!hrf_joined_is_first(joined))
-        return HRF_OK;
-    fputs(hrf_network_notes(network), stderr);
-    return write_all(request, network, &gradients, err);
+    hrf_layout_from_onnx(&input, sizeof *images, images, hrf_train_step_images(step));
+    hrf_free(images);
+    images = NULL;
+    hrf_layout_from_onnx(&y, sizeof *target, target, hrf_train_step_targets(step));
+    if (hrf_train_step_text(step)[0] != '\0' && hrf_joined_is_first(joined))
+        fprintf(stderr, "%s\n", hrf_train_step_text(step));
+    HRF_TRY(hrf_train_step_run(step, &loss, err));
+    return hrf_joined_is_first(joined) ? write_step(request, step, loss, err) : HRF_OK;
 }
 
 int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv)

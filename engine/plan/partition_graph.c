@@ -68,21 +68,34 @@ static enum hrf_status get_constant(struct building *b, int32_t value, int32_t *
     return HRF_OK;
 }
 
-/* Adds elements [lo, hi) of the constant along `axis` as a constant of this graph. */
+/* Adds elements [lo, hi) of the constant along `axis` as a constant of this graph. Of one that is
+ * trained it has to be a piece of its memory, in which the numbers change. */
 static enum hrf_status cut_constant(struct building *b, const struct hrf_value *v, int32_t axis,
                                     int64_t lo, int64_t hi, int32_t *index, struct hrf_error *err)
 {
     struct hrf_shape shape = v->shape;
-    size_t inner = hrf_dtype_size(v->dtype), outer = 1;
+    size_t outer = 1, inner = hrf_dtype_size(v->dtype);
     for (int32_t i = 0; i < shape.rank; i++)
         *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)shape.dims[i];
     shape.dims[axis] = hi - lo;
     const size_t part = (size_t)(hi - lo) * inner, whole = (size_t)v->shape.dims[axis] * inner;
-    HRF_AUTO_FREE char *data = hrf_try_alloc_array(outer * part + 1, 1);
-    HRF_CHECK_MEMORY(data != NULL, err, "no memory for a part of '%s'", v->name);
-    for (size_t i = 0; i < outer; i++)
-        memcpy(data + i * part, (const char *)v->data + i * whole + (size_t)lo * inner, part);
-    HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &shape, data, index, err));
+    char *first = (char *)v->data + (size_t)lo * inner;
+    if (v->is_variable && outer > 1)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "'%s' is trained, and ranks that share an image's tokens would each "
+                             "have parts of it that do not lie together: use data= or stages= "
+                             "instead of spatial=",
+                             v->name);
+    if (v->is_variable) {
+        HRF_TRY(hrf_graph_borrow_value(b->to, v->name, v->dtype, &shape, first, index, err));
+    } else {
+        HRF_AUTO_FREE char *data = hrf_try_alloc_array(outer * part + 1, 1);
+        HRF_CHECK_MEMORY(data != NULL, err, "no memory for a part of '%s'", v->name);
+        for (size_t i = 0; i < outer; i++)
+            memcpy(data + i * part, first + i * whole, part);
+        HRF_TRY(hrf_graph_add_value(b->to, v->name, v->dtype, &shape, data, index, err));
+    }
+    b->to->values[*index].is_variable = v->is_variable;
     b->to->values[*index].quantization = v->quantization;
     return HRF_OK;
 }
@@ -98,11 +111,6 @@ static enum hrf_status get_part_of_constant(struct building *b, const struct hrf
         part = hrf_tokens_constant(b->from, node, k, box);
     if (part.axis < 0 || (part.lo == 0 && part.hi == v->shape.dims[part.axis]))
         return get_constant(b, node->inputs[k], index, err);
-    if (v->is_variable)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "'%s' is trained, and ranks that share an image's tokens would each "
-                             "have a part of it: use data= or stages= instead of spatial=",
-                             v->name);
     *index = HRF_NO_VALUE;
     return part.hi > part.lo ? cut_constant(b, v, part.axis, part.lo, part.hi, index, err) : HRF_OK;
 }

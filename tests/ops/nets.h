@@ -12,6 +12,9 @@ struct hrf_graph *make_net(uint64_t seed);
  * and what encoders make of their tokens. */
 struct hrf_graph *make_sequence_net(uint64_t seed);
 
+/* A transformer on patches with positions, as exporters write it. */
+struct hrf_graph *make_exported_transformer(uint64_t seed);
+
 /* One attention over a few more tokens than one block of scores has, each of very few channels. */
 struct hrf_graph *make_long_net(uint64_t seed);
 

@@ -310,85 +310,10 @@ static void ranks_give_the_gradients_that_one_gives(void **state)
     check_nets(make_net, pick_layout, NETS, NETS / 2, "cpu", 1e-5);
 }
 
-/* A product with weights and a bias. */
-static int32_t add_product(struct build *b, int32_t x, int64_t in, int64_t out)
-{
-    const double scale = 2 / sqrt((double)in);
-    const int32_t w = build_constant(b, SHAPE(in, out), -scale, scale);
-    const int32_t y = build_binary(b, HRF_OP_MATMUL, x, w);
-    return build_binary(b, HRF_OP_ADD, y, build_constant(b, SHAPE(out), -1, 1));
-}
-
-static int32_t add_norm(struct build *b, int32_t x, int64_t channels)
-{
-    const int32_t inputs[] = { x, build_constant(b, SHAPE(channels), 0.5, 1.5),
-                               build_constant(b, SHAPE(channels), -1, 1) };
-    struct hrf_attributes a = hrf_attributes_of(HRF_OP_LAYER_NORM);
-    a.axis = 2;
-    return build_node(b, HRF_OP_LAYER_NORM, inputs, 3, &a);
-}
-
-static int32_t add_reshape(struct build *b, int32_t x, int64_t n, const int64_t *sizes)
-{
-    const int32_t inputs[] = { x, build_integers(b, n, sizes) };
-    return build_node(b, HRF_OP_RESHAPE, inputs, 2, NULL);
-}
-
-static int32_t add_transpose(struct build *b, int32_t x, int32_t n, const int64_t *axes)
-{
-    struct hrf_attributes a = hrf_attributes_default();
-    a.n_axes = n;
-    for (int32_t i = 0; i < n; i++)
-        a.axes[i] = axes[i];
-    return build_node(b, HRF_OP_TRANSPOSE, &x, 1, &a);
-}
-
-/* [N][T][heads * size] as [N][heads][T][size]. */
-static int32_t add_heads(struct build *b, int32_t x, int64_t heads, int64_t size)
-{
-    return add_transpose(b, add_reshape(b, x, 4, (int64_t[]){ 0, 0, heads, size }), 4,
-                         (int64_t[]){ 0, 2, 1, 3 });
-}
-
-/* A transformer on patches, as exporters write it. */
-static struct hrf_graph *make_transformer(uint64_t seed)
-{
-    struct build b = build_start(seed);
-    struct hrf_attributes patch = hrf_attributes_default();
-    struct hrf_attributes mean = hrf_attributes_default();
-    const int64_t heads = build_pick(&b, 1, 3), size = 4 * build_pick(&b, 1, 3), c = heads * size;
-    const int64_t rows = build_pick(&b, 2, 6), columns = build_pick(&b, 2, 6);
-    for (int i = 0; i < HRF_MAX_SPATIAL; i++)
-        patch.window.kernel[i] = patch.window.stride[i] = 4;
-    const int32_t images = build_input(&b, SHAPE(build_pick(&b, 1, 4), 3, 4 * rows, 4 * columns));
-    const int32_t patches = build_conv(&b, images, 3, c, 1, true, &patch);
-    int32_t x = add_transpose(&b, add_reshape(&b, patches, 3, (int64_t[]){ 0, 0, -1 }), 3,
-                              (int64_t[]){ 0, 2, 1 });
-    x = build_binary(&b, HRF_OP_ADD, x, build_constant(&b, SHAPE(1, rows * columns, c), -1, 1));
-    for (int64_t n = build_pick(&b, 1, 2); n > 0; n--) {
-        const int32_t normal = add_norm(&b, x, c);
-        int32_t inputs[3];
-        for (int k = 0; k < 3; k++)
-            inputs[k] = add_heads(&b, add_product(&b, normal, c, c), heads, size);
-        const int32_t seen = add_transpose(&b, build_node(&b, HRF_OP_ATTENTION, inputs, 3, NULL), 4,
-                                           (int64_t[]){ 0, 2, 1, 3 });
-        const int32_t joined = add_reshape(&b, seen, 3, (int64_t[]){ 0, 0, c });
-        x = build_binary(&b, HRF_OP_ADD, x, add_product(&b, joined, c, c));
-        const int32_t wide = add_product(&b, add_norm(&b, x, c), c, 2 * c);
-        x = build_binary(&b, HRF_OP_ADD, x,
-                         add_product(&b, build_unary(&b, HRF_OP_GELU, wide), 2 * c, c));
-    }
-    mean.n_axes = 1;
-    mean.axes[0] = 1;
-    const int32_t pooled = build_node(&b, HRF_OP_REDUCE_MEAN, &x, 1, &mean);
-    const int32_t y = add_product(&b, pooled, c, 3);
-    return build_finish(&b, &y, 1);
-}
-
 static void ranks_share_the_tokens_of_a_transformer(void **state)
 {
     (void)state;
-    check_nets(make_transformer, pick_layout, NETS, NETS / 2, "cpu", 1e-5);
+    check_nets(make_exported_transformer, pick_layout, NETS, NETS / 2, "cpu", 1e-5);
 }
 
 static struct hrf_graph *make_pixels(uint64_t seed)

@@ -1,6 +1,5 @@
 /* Steps of training: a trainer whose kernels were made with older weights computes the bits of one
- * that is made with the new ones, for every operator that has a gradient; batch statistics; the
- * state; threads. */
+ * that is made with the new ones, for every operator that has a gradient, and on ranks; tiles. */
 #include "engine/train/trainer.h"
 
 #include "engine/ir/op.h"
@@ -134,14 +133,18 @@ static void changed_weights_are_those_of_a_new_session(void **state)
     assert_true(n > HRF_N_GRADIENTS / 2);
 }
 
-/* ---- tiles ---- */
+/* ---- tiles and ranks ---- */
 
+/* `layout` NULL: on one rank. */
 static struct hrf_train_step *create_step(const struct hrf_graph *graph, uint64_t seed,
-                                          const int32_t tiles[2])
+                                          const int32_t tiles[2],
+                                          const struct hrf_layout_plan *layout)
 {
-    const struct hrf_train_step_config config = {
-        .device = "cpu", .loss = HRF_LOSS_MSE, .n_threads = 2, .tiles = { tiles[0], tiles[1] }
-    };
+    const struct hrf_train_step_config config = { .device = "cpu",
+                                                  .loss = HRF_LOSS_MSE,
+                                                  .n_threads = 2,
+                                                  .layout = layout,
+                                                  .tiles = { tiles[0], tiles[1] } };
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_train_step *step = NULL;
     const enum hrf_status status = hrf_train_step_create(graph, &config, &step, &err);
@@ -204,9 +207,9 @@ static bool check_tiles(uint64_t seed)
     mark_weights(graph);
     const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
     if (graph->n_inputs == 1 && graph->n_outputs == 1)
-        whole = create_step(graph, seed, one);
+        whole = create_step(graph, seed, one, NULL);
     if (whole != NULL)
-        tiled = create_step(graph, seed, tiles);
+        tiled = create_step(graph, seed, tiles, NULL);
     if (tiled != NULL) {
         const double a = run_filled(whole, &image, seed), b = run_filled(tiled, &image, seed);
         const double apart = gradients_apart(whole, tiled);
@@ -236,11 +239,65 @@ static void tiles_give_the_gradients_of_the_whole(void **state)
     assert_true(n_tried > NETS / 3);
 }
 
+static void change_weights(struct hrf_train_step *step)
+{
+    for (int32_t i = 0; i < hrf_train_step_n_weights(step); i++) {
+        const struct hrf_trained_tensor *w = &hrf_train_step_weights(step)[i];
+        for (int64_t k = 0; k < hrf_shape_count(&w->shape); k++)
+            w->numbers[k] = 0.75f * w->numbers[k] + 0.125f;
+    }
+    hrf_train_step_set_changed(step);
+}
+
+/* False: the network is not trained through, or not by these ranks. */
+static bool check_ranks(uint64_t seed, const char *text)
+{
+    const int32_t one[2] = { 1, 1 };
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_layout_plan layout;
+    struct hrf_graph *graph = make_exported_transformer(seed);
+    struct hrf_train_step *alone = NULL, *ranked = NULL;
+    assert_int_equal(hrf_layout_parse(text, &layout, &err), HRF_OK);
+    mark_weights(graph);
+    const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
+    if (graph->n_inputs == 1 && graph->n_outputs == 1)
+        alone = create_step(graph, seed, one, NULL);
+    if (alone != NULL)
+        ranked = create_step(graph, seed, one, &layout);
+    for (int run = 0; run < 2 && ranked != NULL; run++) {
+        const double a = run_filled(alone, &image, seed), b = run_filled(ranked, &image, seed);
+        const double apart = gradients_apart(alone, ranked);
+        if (!(fabs(a - b) <= 1e-5 * fabs(a)) || !(apart <= 2e-5))
+            fail_msg("seed %llu, %s, run %d: loss %.9g on one rank and %.9g, gradients %g apart",
+                     (unsigned long long)seed, text, run, a, b, apart);
+        change_weights(alone);
+        change_weights(ranked);
+    }
+    const bool is_tried = ranked != NULL;
+    hrf_train_step_destroy(alone);
+    hrf_train_step_destroy(ranked);
+    hrf_graph_destroy(graph);
+    return is_tried;
+}
+
+/* Each has a piece of the memory in which the numbers of the tokens' places change. */
+static void ranks_that_share_tokens_have_the_changed_weights(void **state)
+{
+    (void)state;
+    enum { NETS = 20 };
+    int n_tried = 0;
+    for (uint64_t seed = 0; seed < NETS; seed++)
+        n_tried += check_ranks(seed, seed % 2 == 0 ? "spatial=2" : "spatial=3,stages=2");
+    print_message("%d networks on ranks\n", n_tried);
+    assert_true(n_tried > NETS / 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changed_weights_are_those_of_a_new_session),
         cmocka_unit_test(tiles_give_the_gradients_of_the_whole),
+        cmocka_unit_test(ranks_that_share_tokens_have_the_changed_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
