@@ -14,7 +14,24 @@ struct hrf_trainer {
     struct hrf_graph *network; /* as it was read, with the input shape of a batch */
     struct hrf_train_step *step;
     struct hrf_optimizer *optimizer;
+    bool *is_finite; /* of each tensor as the file has it: masks that are added may not be */
 };
+
+/* The tensors whose numbers are part of the state: weights, then statistics; NULL after the
+ * last. */
+static const struct hrf_trained_tensor *tensor_at(const struct hrf_trainer *t, int32_t i)
+{
+    const int32_t n = hrf_train_step_n_weights(t->step);
+    if (i < n)
+        return &hrf_train_step_weights(t->step)[i];
+    return i - n < hrf_train_step_n_statistics(t->step) ? &hrf_train_step_statistics(t->step)[i - n]
+                                                        : NULL;
+}
+
+static bool is_finite(const struct hrf_trained_tensor *tensor)
+{
+    return isfinite(hrf_sum_of_squares(tensor->numbers, hrf_shape_count(&tensor->shape)));
+}
 
 static enum hrf_status create_optimizer(struct hrf_trainer *t,
                                         const struct hrf_optimizer_config *config,
@@ -39,6 +56,10 @@ enum hrf_status hrf_trainer_create(const struct hrf_graph *network,
     HRF_TRY(hrf_graph_copy(network, &t->network, err));
     HRF_TRY(hrf_train_step_create(t->network, &config->step, &t->step, err));
     HRF_TRY(create_optimizer(t, &config->optimizer, err));
+    const int32_t n = hrf_train_step_n_weights(t->step) + hrf_train_step_n_statistics(t->step);
+    t->is_finite = hrf_calloc((size_t)n + 1, sizeof *t->is_finite);
+    for (int32_t i = 0; i < n; i++)
+        t->is_finite[i] = is_finite(tensor_at(t, i));
     HRF_MOVE(*out, t);
     return HRF_OK;
 }
@@ -50,6 +71,7 @@ void hrf_trainer_destroy(struct hrf_trainer *t)
     hrf_optimizer_destroy(t->optimizer);
     hrf_train_step_destroy(t->step);
     hrf_graph_destroy(t->network);
+    hrf_free(t->is_finite);
     hrf_free(t);
 }
 
@@ -100,6 +122,19 @@ static void update_statistics(struct hrf_trainer *t)
     }
 }
 
+/* So that nobody keeps or scores weights that are not finite. */
+static enum hrf_status check_weights(const struct hrf_trainer *t, struct hrf_error *err)
+{
+    const struct hrf_trained_tensor *tensor;
+    for (int32_t i = 0; (tensor = tensor_at(t, i)) != NULL; i++)
+        if (t->is_finite[i] && !is_finite(tensor))
+            return hrf_error_set(err, HRF_E_USER,
+                                 "step %" PRId64 " makes the weights '%s' infinite; a smaller "
+                                 "learning rate or clipped gradients may help",
+                                 hrf_trainer_steps(t), tensor->name);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_trainer_step(struct hrf_trainer *t, double learning_rate, double *loss,
                                  struct hrf_error *err)
 {
@@ -119,7 +154,7 @@ enum hrf_status hrf_trainer_step(struct hrf_trainer *t, double learning_rate, do
     }
     update_statistics(t);
     hrf_train_step_set_changed(t->step);
-    return HRF_OK;
+    return check_weights(t, err);
 }
 
 /* ---- the network, and the state ---- */
@@ -136,14 +171,16 @@ static enum hrf_status set_numbers(struct hrf_graph *graph, const char *name, co
     return HRF_OK;
 }
 
-enum hrf_status hrf_trainer_network(const struct hrf_trainer *t, struct hrf_graph **out,
-                                    struct hrf_error *err)
+static enum hrf_status network_of(const struct hrf_trainer *t, bool is_average,
+                                  struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_TRY(hrf_graph_copy(t->network, &graph, err));
-    for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++)
-        HRF_TRY(set_numbers(graph, hrf_train_step_weights(t->step)[i].name,
-                            hrf_optimizer_average(t->optimizer, i), err));
+    for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++) {
+        const struct hrf_trained_tensor *w = &hrf_train_step_weights(t->step)[i];
+        HRF_TRY(set_numbers(graph, w->name,
+                            is_average ? hrf_optimizer_average(t->optimizer, i) : w->numbers, err));
+    }
     for (int32_t i = 0; i < hrf_train_step_n_statistics(t->step); i++) {
         const struct hrf_trained_tensor *s = &hrf_train_step_statistics(t->step)[i];
         HRF_TRY(set_numbers(graph, s->name, s->numbers, err));
@@ -152,15 +189,16 @@ enum hrf_status hrf_trainer_network(const struct hrf_trainer *t, struct hrf_grap
     return HRF_OK;
 }
 
-/* The tensors whose numbers are part of the state: weights, then statistics; NULL after the
- * last. */
-static const struct hrf_trained_tensor *tensor_at(const struct hrf_trainer *t, int32_t i)
+enum hrf_status hrf_trainer_network(const struct hrf_trainer *t, struct hrf_graph **out,
+                                    struct hrf_error *err)
 {
-    const int32_t n = hrf_train_step_n_weights(t->step);
-    if (i < n)
-        return &hrf_train_step_weights(t->step)[i];
-    return i - n < hrf_train_step_n_statistics(t->step) ? &hrf_train_step_statistics(t->step)[i - n]
-                                                        : NULL;
+    return network_of(t, true, out, err);
+}
+
+enum hrf_status hrf_trainer_present_network(const struct hrf_trainer *t, struct hrf_graph **out,
+                                            struct hrf_error *err)
+{
+    return network_of(t, false, out, err);
 }
 
 static size_t tensor_bytes(const struct hrf_trained_tensor *tensor)

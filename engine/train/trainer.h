@@ -39,7 +39,8 @@ struct hrf_train_step *hrf_trainer_next(struct hrf_trainer *trainer);
 
 /* One step with this learning rate: forward, loss, gradients, update. *loss: that of the batch,
  * before the update. HRF_E_USER: the loss or a gradient is not finite, with the step and the
- * weights' name; nothing has been changed. */
+ * weights' name, and nothing has been changed; or the updated weights are not, and the trainer is
+ * of no more use. */
 HRF_CHECKED enum hrf_status hrf_trainer_step(struct hrf_trainer *trainer, double learning_rate,
                                              double *loss, struct hrf_error *err);
 int64_t hrf_trainer_steps(const struct hrf_trainer *trainer); /* done so far */
@@ -48,6 +49,11 @@ int64_t hrf_trainer_steps(const struct hrf_trainer *trainer); /* done so far */
  * validation (hrf_session_create()) and export (hrf_onnx_write()). */
 HRF_CHECKED enum hrf_status hrf_trainer_network(const struct hrf_trainer *trainer,
                                                 struct hrf_graph **out, struct hrf_error *err);
+
+/* Likewise with the weights of now, whatever the optimiser keeps: what the next step computes. */
+HRF_CHECKED enum hrf_status hrf_trainer_present_network(const struct hrf_trainer *trainer,
+                                                        struct hrf_graph **out,
+                                                        struct hrf_error *err);
 
 /* Appends the whole state (weights, statistics, moments, number of steps) for a checkpoint, and
  * sets it. HRF_E_USER: the bytes are of another network or optimiser; nothing has been changed. */

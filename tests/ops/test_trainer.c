@@ -292,12 +292,39 @@ static void ranks_that_share_tokens_have_the_changed_weights(void **state)
     assert_true(n_tried > NETS / 3);
 }
 
+/* ---- numbers that are not finite ---- */
+
+static void weights_that_are_not_finite_end_a_step(void **state)
+{
+    (void)state;
+    struct hrf_trainer_config config = {
+        .step = { .device = "cpu", .loss = HRF_LOSS_MSE, .n_threads = 2 }
+    };
+    struct hrf_error err = { .status = HRF_OK };
+    struct build b = build_start(1);
+    const int32_t output = op_cases[0].make(&b);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    config.optimizer.kind = HRF_OPTIMIZER_SGD;
+    keep_one_input(graph, 1);
+    build_make_weights(graph);
+    struct hrf_trainer *trainer = NULL;
+    double loss = NAN;
+    assert_int_equal(hrf_trainer_create(graph, &config, &trainer, &err), HRF_OK);
+    fill(trainer, &graph->values[graph->inputs[0]].shape, 1);
+    assert_int_equal(hrf_trainer_step(trainer, 1e300, &loss, &err), HRF_E_USER);
+    assert_true(isfinite(loss));
+    assert_non_null(strstr(err.text, "step 1 makes the weights '"));
+    hrf_trainer_destroy(trainer);
+    hrf_graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changed_weights_are_those_of_a_new_session),
         cmocka_unit_test(tiles_give_the_gradients_of_the_whole),
         cmocka_unit_test(ranks_that_share_tokens_have_the_changed_weights),
+        cmocka_unit_test(weights_that_are_not_finite_end_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include "training/cohort/training_files.h"
 #include "training/loop/last_layer.h"
 #include "training/loop/lora.h"
+#include "training/loop/not_finite.h"
 #include "training/loop/probe.h"
 #include "training/loop/safetensors_write.h"
 #include "training/loop/scorer.h"
@@ -264,6 +265,7 @@ struct tuning_job {
     char key[HRF_HASH_HEX];
     char *checkpoint;
     double kept, write_seconds; /* when the checkpoint was written, and how long that took */
+    int64_t kept_steps;         /* that it is after, of all epochs */
     double shown;               /* when the line of progress was */
     bool is_stopping;           /* after the present step, on every process */
 };
@@ -403,6 +405,7 @@ static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error
     HRF_TRY(hrf_checkpoint_file_write(job->checkpoint, job->tuning->attempt, magic, job->key, parts,
                                       sizeof parts / sizeof parts[0], err));
     job->kept = hrf_clock_seconds();
+    job->kept_steps = hrf_trainer_steps(job->trainer);
     job->write_seconds = job->kept - begin;
     return HRF_OK;
 }
@@ -429,6 +432,7 @@ static enum hrf_status read_checkpoint(struct tuning_job *job, bool *is_there,
     HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for a checkpoint");
     HRF_TRY(share(job, bytes, n, err));
     HRF_TRY(hrf_trainer_set_state(job->trainer, bytes + before, n - before, err));
+    job->kept_steps = hrf_trainer_steps(job->trainer);
     memcpy(&job->progress, bytes, sizeof job->progress);
     memcpy(job->records, bytes + sizeof job->progress, n_records);
     memcpy(job->best, bytes + sizeof job->progress + n_records, n_best);
@@ -721,6 +725,42 @@ static enum hrf_status answer(struct tuning_job *job, struct hrf_error *err)
                          (long long)p->epoch + 1, (long long)p->step);
 }
 
+/* The batch once more, by the weights of now. The trainer's memory is the session's then. */
+static enum hrf_status look_at_step(struct tuning_job *job, struct hrf_strbuf *details,
+                                    struct hrf_strbuf *brief, struct hrf_error *err)
+{
+    struct hrf_sample_feed_config feeding = feeding_of(job, job->progress.step);
+    HRF_AUTO(hrf_graph) network = NULL;
+    HRF_TRY(hrf_trainer_present_network(job->trainer, &network, err));
+    hrf_trainer_destroy(job->trainer);
+    job->trainer = NULL;
+    feeding.n = feeding.first + feeding.batch;
+    return hrf_not_finite_explain(job->tuning, network, &feeding,
+                                  job->tuning->recipe->batch_norm == HRF_NORM_BATCH, details, brief,
+                                  err);
+}
+
+/* Ends the training after a step whose numbers were not finite, on every process. */
+static enum hrf_status end_not_finite(struct tuning_job *job, const struct hrf_error *why,
+                                      struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_strbuf) details = HRF_STRBUF_INIT, brief = HRF_STRBUF_INIT;
+    struct hrf_error unseen = { .status = HRF_OK };
+    char text[sizeof unseen.text] = "";
+    if (is_first(job)) {
+        if (look_at_step(job, &details, &brief, &unseen) != HRF_OK)
+            hrf_strbuf_addf(&brief, "; its layers could not be looked at: %s", unseen.text);
+        fprintf(stderr, "%sfold %lld seed %lld epoch %lld: %s\n%s",
+                isatty(STDERR_FILENO) ? "\r\033[K" : "", (long long)job->fold, (long long)job->seed,
+                (long long)job->progress.epoch + 1, why->text, details.text);
+        snprintf(text, sizeof text, "epoch %lld, %.200s (the checkpoint after step %lld stays)%s",
+                 (long long)job->progress.epoch + 1, why->text, (long long)job->kept_steps,
+                 brief.text);
+    }
+    HRF_TRY(share(job, text, sizeof text, err));
+    return hrf_error_set(err, HRF_E_USER, "%s", text);
+}
+
 struct pace {
     double seconds, waited;
     int64_t n; /* pictures */
@@ -754,9 +794,11 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
             fill_pixel_targets(job);
         else
             fill_targets(job, p->step * r->batch);
-        status = hrf_trainer_step(job->trainer, rate, &loss, err);
+        status = hrf_trainer_step(job->trainer, rate, &loss, &why);
+        if (status == HRF_E_USER)
+            return end_not_finite(job, &why, err);
         if (status != HRF_OK)
-            return hrf_error_wrap(err, status, "epoch %lld", (long long)epoch);
+            return hrf_error_pass(err, &why);
         p->loss_sum += loss;
         p->step++;
         show_progress(job);
@@ -796,7 +838,9 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     HRF_TRY(train_epoch(job, &pace, err));
     HRF_TRY(trained_network(job, &network, err));
     HRF_TRY(finish_network(job, network, &finished, err));
-    HRF_TRY(score(job, finished, HRF_PART_VALIDATION, err));
+    const enum hrf_status status = score(job, finished, HRF_PART_VALIDATION, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "after epoch %lld", (long long)p->epoch + 1);
     record->training_loss = p->loss_sum / (double)job->n_steps;
     record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
                                                    t->recipe->classes.n_items, job->scores);

@@ -7,6 +7,7 @@
 #include "engine/comm/comm.h"
 #include "engine/planning/request.h"
 #include "engine/run/network.h"
+#include "training/loop/not_finite.h"
 
 #include <math.h>
 #include <string.h>
@@ -177,8 +178,9 @@ enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
     struct hrf_scorer_vectors vectors = { scores, n_classes };
     struct pixels pixels = { scores, tuning->form.side };
     const bool is_pixels = set->kind == HRF_LABEL_PIXELS;
-    return hrf_scorer_outputs(tuning, network, order, n, n_classes,
-                              hrf_train_recipe_activation(tuning->recipe),
-                              is_pixels ? take_pixels : hrf_scorer_take_vector,
-                              is_pixels ? (void *)&pixels : &vectors, err);
+    HRF_TRY(hrf_scorer_outputs(tuning, network, order, n, n_classes,
+                               hrf_train_recipe_activation(tuning->recipe),
+                               is_pixels ? take_pixels : hrf_scorer_take_vector,
+                               is_pixels ? (void *)&pixels : &vectors, err));
+    return hrf_not_finite_check(tuning, network, parts, part, scores, err);
 }

@@ -22,7 +22,7 @@ struct hrf_scorer_vectors {
 hrf_scorer_take hrf_scorer_take_vector; /* context: struct hrf_scorer_vectors */
 /* Scores the pictures of a part by `network`, whose input has the shape of a batch, and writes them
  * to scores[n_items][hrf_label_n_scores()]. Within the memory limit, in bands of rows if need be,
- * as a run. */
+ * as a run. HRF_E_USER: a score is not finite. */
 HRF_CHECKED enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
                                            const struct hrf_graph *network,
                                            const enum hrf_training_part *parts,
