@@ -12,7 +12,7 @@
 #include "training/cohort/training_files.h"
 #include "training/cutting/patch_cutter.h"
 #include "training/cutting/slide_images.h"
-#include "training/loop/fine_tuning.h"
+#include "training/loop/training_result.h"
 
 #include <string.h>
 

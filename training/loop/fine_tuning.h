@@ -1,10 +1,9 @@
 /* fine_tuning.h - one training of a network, or a probe of its embeddings: a fold and a seed, from
  * pictures to a model as ONNX.
  *
- * Its folder gets model.onnx, predictions.csv, history.csv and, last, result.json. checkpoint.bin
- * is replaced at most every ten seconds (HRF_PART_MS), also within an epoch; a training that is run
- * again continues from there and ends with the same bytes, on any number of threads. One that has
- * its result.json is not repeated.
+ * checkpoint.bin in its folder is replaced at most every ten seconds (HRF_PART_MS), also within an
+ * epoch; a training that is run again continues from there and ends with the same bytes, on any
+ * number of threads. training_result.h is what it leaves.
  */
 #ifndef HRF_TRAINING_LOOP_FINE_TUNING_H
 #define HRF_TRAINING_LOOP_FINE_TUNING_H
@@ -46,30 +45,10 @@ HRF_CHECKED enum hrf_status hrf_fine_tuning_open(const struct hrf_train_recipe *
 void hrf_fine_tuning_destroy(struct hrf_fine_tuning *tuning);
 HRF_DEFINE_AUTO(hrf_fine_tuning)
 
-/* What a training has come to. */
-struct hrf_fine_tuning_figures {
-    int64_t n_training, n_validation, n_testing; /* pictures */
-    int64_t n_epochs, best_epoch;
-    struct hrf_scored_figures testing;
-};
-extern const struct hrf_figure_row hrf_fine_tuning_rows[]; /* its counts, in result.json */
-/* A line of history.csv. NaN: there was no validation, or it has no figure. */
-struct hrf_fine_tuning_epoch {
-    double training_loss, validation_loss, learning_rate;
-    double validation_figure; /* the first of hrf_scored_rows */
-};
-extern const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS];
-
 /* The hash of everything that the training's files depend on. */
 HRF_CHECKED enum hrf_status hrf_fine_tuning_key(const struct hrf_fine_tuning *tuning, int64_t fold,
                                                 int64_t seed, char key[HRF_HASH_HEX],
                                                 struct hrf_error *err);
-/* Returns fold, seed, counts and figures as an object. */
-json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kind,
-                             const struct hrf_fine_tuning_figures *figures);
-/* True, with its figures, if the folder has the result of exactly this training. */
-bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,
-                             const char *folder, struct hrf_fine_tuning_figures *out);
 /* A copy of the graph with the shape of a batch and all shapes. */
 HRF_CHECKED enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *tuning,
                                                   const struct hrf_graph *graph,

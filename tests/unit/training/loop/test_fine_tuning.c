@@ -4,7 +4,7 @@
 #include "engine/model/model.h"
 #include "engine/train/trainer.h"
 #include "tests/unit/figure_docs.h"
-#include "training/loop/fine_tuning.h"
+#include "training/loop/training_result.h"
 #include "training/loop/last_layer.h"
 #include "training/loop/lora.h"
 #include "training/loop/weights.h"
