@@ -7,8 +7,7 @@
 #include "engine/run/joined.h"
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
-#include "training/cutting/patch_cutter.h"
-#include "training/cutting/slide_images.h"
+#include "training/cutting/pictures.h"
 #include "training/loop/probe.h"
 #include "training/loop/training_result.h"
 #include "training/page/training_page.h"
@@ -150,20 +149,6 @@ static enum hrf_status embed(const struct train_command *c, struct hrf_error *er
     return HRF_OK;
 }
 
-/* Finds what is trained on; slides become pictures. */
-static enum hrf_status find_pictures(struct train_command *c, struct hrf_findings *findings,
-                                     struct hrf_error *err)
-{
-    struct hrf_train_recipe *r = c->recipe;
-    const bool are_images = r->tiler_mode == HRF_TILER_SLIDE;
-    if (r->slides != NULL && !are_images)
-        HRF_TRY(hrf_patch_cutter_run(r, HRF_VERSION, &c->left_out, findings, err));
-    HRF_TRY(hrf_sample_list_find(r, &c->list, &c->left_out, findings, err));
-    if (are_images)
-        HRF_TRY(hrf_slide_images_make(r, HRF_VERSION, c->list, &c->left_out, findings, err));
-    return hrf_sample_list_check(c->list, r, findings, err);
-}
-
 /* What the engine calls its limit is train.memory here. */
 static bool name_limit(const char *name, const char *value, char *out, size_t size)
 {
@@ -179,7 +164,8 @@ static enum hrf_status train_all(struct train_command *c, const char *file, stru
     const struct hrf_train_request *r = c->request;
     enum hrf_status status = hrf_train_recipe_read(file, &c->recipe, &findings, err);
     if (status == HRF_OK)
-        status = find_pictures(c, &findings, err);
+        status = hrf_pictures_find(c->recipe, HRF_VERSION, false, &c->list, &c->left_out, &findings,
+                                   err);
     fputs(findings.text.text, stderr);
     HRF_TRY(status);
     hrf_message_set_namer(name_limit);

@@ -10,8 +10,7 @@
 #include "schema/record/trained_head.h"
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
-#include "training/cutting/patch_cutter.h"
-#include "training/cutting/slide_images.h"
+#include "training/cutting/pictures.h"
 #include "training/loop/training_result.h"
 
 #include <string.h>
@@ -59,21 +58,14 @@ static void report(void *context, int64_t done, int64_t all)
     hrf_task_progress_write(job->worker->directory, job->task->id, done, all);
 }
 
-/* Reads the file and the pictures. Patches of slides have been cut, and images of slides made,
- * before there were jobs. */
+/* Reads the file and the pictures, which were made before there were jobs. */
 static enum hrf_status read_inputs(struct job *job, const char *path, struct hrf_findings *findings,
                                    struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_left_outs) left_out = { .n_items = 0 };
     HRF_TRY(hrf_train_recipe_read(path, &job->recipe, findings, err));
-    const struct hrf_train_recipe *r = job->recipe;
-    const bool are_images = r->tiler_mode == HRF_TILER_SLIDE;
-    if (r->slides != NULL && !are_images)
-        job->recipe->csv = hrf_patch_cutter_table(r);
-    HRF_TRY(hrf_sample_list_find(r, &job->list, &left_out, findings, err));
-    if (are_images)
-        HRF_TRY(hrf_slide_images_make(r, HRF_VERSION, job->list, &left_out, findings, err));
-    HRF_TRY(hrf_sample_list_check(job->list, r, findings, err));
+    HRF_TRY(
+        hrf_pictures_find(job->recipe, HRF_VERSION, true, &job->list, &left_out, findings, err));
     return hrf_fine_tuning_open(job->recipe, job->list, &job->tuning, err);
 }
 
