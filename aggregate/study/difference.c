@@ -1,6 +1,8 @@
 /* difference.c - collects the differences between class probabilities and a reference. */
 #include "aggregate/study/difference.h"
 
+#include "statistics/most_likely.h"
+
 #include <math.h>
 
 enum { DECADES = 6, PER_DECADE = 4 };
@@ -23,17 +25,6 @@ static int bin_of(double difference)
     while (bin + 1 < HRF_DIFFERENCE_BINS && difference >= hrf_difference_bin_start(bin + 1))
         bin++;
     return bin;
-}
-
-static int32_t most_likely(const float *p, size_t n_classes)
-{
-    if (n_classes == 1) /* one sigmoid output: is it the class or not */
-        return p[0] >= 0.5f;
-    size_t best = 0;
-    for (size_t i = 1; i < n_classes; i++)
-        if (p[i] > p[best])
-            best = i;
-    return (int32_t)best;
 }
 
 static void add_flip(struct hrf_difference *difference, const struct hrf_patch_flip *flip)
@@ -60,13 +51,15 @@ void hrf_difference_add(struct hrf_difference *difference, size_t slide,
         }
         difference->largest = fmax(difference->largest, largest);
         difference->bins[bin_of(largest)]++;
-        const struct hrf_patch_flip flip = { .slide = slide,
-                                             .at = p->at[i],
-                                             .reference_class = most_likely(a, p->n_classes),
-                                             .new_class = most_likely(b, p->n_classes),
-                                             .reference_score = a[p->positive],
-                                             .score = b[p->positive],
-                                             .difference = (float)largest };
+        const struct hrf_patch_flip flip = {
+            .slide = slide,
+            .at = p->at[i],
+            .reference_class = (int32_t)hrf_most_probable(a, (int64_t)p->n_classes),
+            .new_class = (int32_t)hrf_most_probable(b, (int64_t)p->n_classes),
+            .reference_score = a[p->positive],
+            .score = b[p->positive],
+            .difference = (float)largest
+        };
         if (flip.reference_class != flip.new_class)
             add_flip(difference, &flip);
     }

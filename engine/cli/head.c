@@ -11,6 +11,7 @@
 #include "engine/run/slide_head.h"
 #include "heads/bags/bag.h"
 #include "heads/export/export.h"
+#include "statistics/most_likely.h"
 #include "training/cohort/folds_and_seeds.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@
 static void put_score_row(const struct hrf_slide_head_result *r, const struct hrf_head_card *card,
                           const char *slide, int64_t n, bool with_titles, struct hrf_strbuf *out)
 {
-    int64_t best = 0;
+    const int64_t best = hrf_most_likely(r->scores, r->n_classes);
     char number[24];
     const bool is_named = card->n_classes == (size_t)r->n_classes;
     if (with_titles) {
@@ -33,8 +34,6 @@ static void put_score_row(const struct hrf_slide_head_result *r, const struct hr
         }
         hrf_strbuf_adds(out, ",patches\n");
     }
-    for (int64_t k = 1; k < r->n_classes; k++)
-        best = r->scores[k] > r->scores[best] ? k : best;
     snprintf(number, sizeof number, "%lld", (long long)best);
     hrf_csv_add_cell(out, slide);
     hrf_strbuf_addc(out, ',');

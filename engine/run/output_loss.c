@@ -2,6 +2,7 @@
 #include "engine/run/output_loss.h"
 
 #include "statistics/cosine.h"
+#include "statistics/most_likely.h"
 
 #include <math.h>
 
@@ -63,15 +64,6 @@ double hrf_output_loss(enum hrf_layer_loss loss, const float *exact, const float
     return isnan(moved) ? MAX_MARGIN * MAX_MARGIN : moved * moved;
 }
 
-static int64_t label_of(const float *p, int64_t n_classes)
-{
-    int64_t best = 0;
-    for (int64_t k = 1; k < n_classes; k++)
-        if (p[k] > p[best])
-            best = k;
-    return n_classes == 1 ? p[0] >= 0.5f : best;
-}
-
 void hrf_output_loss_add(struct hrf_observed_loss *sum, const float *exact, const float *got,
                          int64_t n, int64_t n_classes)
 {
@@ -88,7 +80,7 @@ void hrf_output_loss_add(struct hrf_observed_loss *sum, const float *exact, cons
     sum->cosine += noise == 0 ? 1 : is_finite ? 1 - cosine_distance(exact, got, n) : 0;
     for (int64_t at = 0; n_classes > 0 && at + n_classes <= n; at += n_classes) {
         sum->n_labels++;
-        sum->n_changed += !is_finite ||
-                          label_of(exact + at, n_classes) != label_of(got + at, n_classes);
+        sum->n_changed += !is_finite || hrf_most_probable(exact + at, n_classes) !=
+                                            hrf_most_probable(got + at, n_classes);
     }
 }

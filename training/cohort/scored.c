@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/csv.h"
 #include "statistics/metrics.h"
+#include "statistics/most_likely.h"
 #include "statistics/regression.h"
 
 #include <math.h>
@@ -145,14 +146,6 @@ static double find_auc(const struct hrf_scored *s, int32_t n_classes, char why[1
     return n_classes == 2 ? sum : sum / n_classes;
 }
 
-int32_t hrf_scored_most_likely(const float *scores, int32_t n_classes)
-{
-    int32_t best = 0;
-    for (int32_t k = 1; k < n_classes; k++)
-        best = scores[k] > scores[best] ? k : best;
-    return best;
-}
-
 static double find_balanced_accuracy(const struct hrf_scored *s, int32_t n_classes)
 {
     double sum = 0;
@@ -161,8 +154,7 @@ static double find_balanced_accuracy(const struct hrf_scored *s, int32_t n_class
         for (size_t i = 0; i < s->n; i++) {
             const bool is_there = is_of(s, (size_t)n_classes, i, (size_t)k);
             n += is_there;
-            right += is_there &&
-                     hrf_scored_most_likely(s->scores + i * (size_t)n_classes, n_classes) == k;
+            right += is_there && hrf_most_likely(s->scores + i * (size_t)n_classes, n_classes) == k;
         }
         sum += (double)right / (double)n;
     }

@@ -45,8 +45,6 @@ void hrf_scored_release(struct hrf_scored *scored);
 /* truth: label_kind.h. */
 void hrf_scored_add(struct hrf_scored *scored, const float *scores, const float *truth,
                     int32_t n_classes);
-/* The class of the highest score, the first of equal ones. */
-int32_t hrf_scored_most_likely(const float *scores, int32_t n_classes);
 /* Adds the items for testing of a training's predictions.csv (training_files.h). */
 HRF_CHECKED enum hrf_status hrf_scored_read(struct hrf_scored *scored, const char *path,
                                             const struct hrf_text_list *classes,

@@ -7,6 +7,7 @@
 #include "engine/comm/comm.h"
 #include "engine/planning/request.h"
 #include "engine/run/network.h"
+#include "statistics/most_likely.h"
 #include "training/loop/not_finite.h"
 
 #include <math.h>
@@ -93,7 +94,7 @@ struct pixels {
 static double pixel_loss(const float *z, int64_t n_classes, int64_t class, int64_t *called)
 {
     double sum = 0;
-    *called = hrf_scored_most_likely(z, (int32_t)n_classes);
+    *called = hrf_most_likely(z, n_classes);
     for (int64_t k = 0; k < n_classes; k++)
         sum += exp((double)z[k] - (double)z[*called]);
     return log(sum) + (double)z[*called] - (double)z[class];

@@ -7,6 +7,7 @@
 #include "base/embedded.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "statistics/most_likely.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -346,13 +347,13 @@ static void add_scatter(struct hrf_out *out, const struct training_page *page)
 static size_t called(const struct training_page *page, size_t i)
 {
     const size_t n = page->trainings->classes->n_items;
-    return (size_t)hrf_scored_most_likely(page->scored.scores + i * n, (int32_t)n);
+    return (size_t)hrf_most_likely(page->scored.scores + i * n, (int64_t)n);
 }
 
 static size_t class_of(const struct training_page *page, size_t i)
 {
     const size_t n = page->trainings->classes->n_items;
-    return (size_t)hrf_scored_most_likely(page->scored.truths + i * n, (int32_t)n);
+    return (size_t)hrf_most_likely(page->scored.truths + i * n, (int64_t)n);
 }
 
 static void add_confusion(struct hrf_out *out, const struct training_page *page)
