@@ -81,6 +81,36 @@ make_workflow run.yaml
 sed -i "s|model: .*|model: {file: $scratch/out-learn/fold-0-seed-1/model.onnx, output: segmentation, classes: [around, disc]}|; s/size: 64/size: 32/" run.yaml
 expect_code 3 "$flow" run run.yaml --out run # one of the slides is cut short
 
+# Patches of slides have masks drawn from the outlines, from ASAP's, GeoJSON's and masks of the slide alike.
+"$flow" demo-data two --slides 7 --size 1300 --difficulty 0 --seed 3 >/dev/null 2>&1
+mkdir slides geojson
+for k in 1 2 4 6; do cp two/testing/images/test_00$k.tif slides; done
+"$engine" model make unet:2,8 --classes 2 --size 64 --output unet64.onnx >/dev/null
+cat >slides.yaml <<END
+version: 1
+model: {file: unet64.onnx, output: segmentation}
+data: {slides: slides, annotations: two/testing/lesion_annotations, patch_size: 64, slide_patches: 20}
+classes: [around, tumor]
+split: {folds: 2}
+train: {batch: 8, epochs: 1, optimizer: adamw, learning_rate: 0.005}
+out: out-slides
+END
+expect_code 0 "$flow" train slides.yaml --fold 0 --seed 1
+python3 "$HRF_SOURCE_DIR/tests/cli/patch_masks.py" out-slides/patches two/testing/lesion_annotations 64 2 || fail "other masks"
+python3 - <<'END'
+import glob, json, os
+import xml.etree.ElementTree as ET
+for path in glob.glob("two/testing/lesion_annotations/*.xml"):
+    rings = [[[float(c.get("X")), float(c.get("Y"))] for c in a.iter("Coordinate")] for a in ET.parse(path).iter("Annotation")]
+    features = [{"type": "Feature", "properties": {"objectType": "annotation", "classification": {"name": "Tumor"}},
+                 "geometry": {"type": "Polygon", "coordinates": [ring + ring[:1]]}} for ring in rings]
+    name = os.path.basename(path)[:-4]
+    json.dump({"type": "FeatureCollection", "features": features}, open(f"geojson/{name}.geojson", "w"))
+END
+sed 's|annotations: [^,]*|annotations: geojson|; s/out-slides/out-geojson/' slides.yaml >geojson.yaml
+expect_code 0 "$flow" train geojson.yaml --fold 0 --seed 1
+for mask in out-slides/patches/*/*_mask.png; do cmp "$mask" "out-geojson${mask#out-slides}" || fail "another mask: $mask"; done
+
 # Mistakes, all at once.
 rm masks/p1_3.png
 cp pictures/p1_4.png masks/p1_4.png

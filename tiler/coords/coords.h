@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "schema/record/tile_plan.h"
 #include "schema/settings/settings.h"
+#include "tiler/outline/outline_areas.h"
 #include "tiler/slide/slide.h"
 
 struct hrf_coords {
@@ -45,16 +46,20 @@ HRF_CHECKED enum hrf_status hrf_coords_read(const char *path, const struct hrf_s
                                             double mpp_x, double mpp_y, struct hrf_coords **out,
                                             struct hrf_error *err);
 
-/* Draws the polygons of a GeoJSON file (level-0 px) into a mask of the whole slide, mask[height]
- * [width]: 255 where a pixel's centre is inside by the even-odd rule of its polygon, holes
- * included; else 0. Lines and points are left out.
+/* Adds the polygons of a GeoJSON file (level-0 px) to `areas`, each with its holes an area of that
+ * value. Lines and points are left out.
  *
  * If QuPath wrote the file, only annotations are drawn, not its other objects (detections, cells,
  * tiles, cores). With `classes`, only annotations of one of these classes are drawn ("Tumor:
  * Positive", or "Tumor" for all classes that begin with it); without, all but those of a class that
  * QuPath ignores (its name ends in *). *passed_over (heap, or NULL) names and counts what was not
- * drawn: "2 Ignore*, 7 cell". HRF_E_USER: the file is not GeoJSON, has nothing to draw (the text
- * says what it has), or nothing on the slide. */
+ * drawn: "2 Ignore*, 7 cell". HRF_E_USER: the file is not GeoJSON. */
+HRF_CHECKED enum hrf_status
+hrf_coords_read_areas(const char *path, const struct hrf_text_list *classes, unsigned char value,
+                      struct hrf_outline_areas *areas, char **passed_over, struct hrf_error *err);
+/* Draws these polygons into a mask of the whole slide, mask[height][width]: 255 where a pixel's
+ * centre is inside by the even-odd rule of its polygon, else 0. HRF_E_USER: the file is not
+ * GeoJSON, has nothing to draw (the text says what it has), or nothing on the slide. */
 HRF_CHECKED enum hrf_status
 hrf_coords_draw_tissue(const char *path, int64_t slide_width, int64_t slide_height,
                        const struct hrf_text_list *classes, unsigned char *mask, int64_t width,

@@ -1,9 +1,8 @@
-/* geojson_tissue.c - polygons of a GeoJSON file as a mask. */
+/* geojson_tissue.c - polygons of a GeoJSON file as areas, and as a mask. */
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "tiler/coords/coords.h"
-#include "tiler/outline/outline_raster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +20,9 @@ struct drawing {
     const struct hrf_text_list *classes; /* none: all but ignored ones */
     struct passed_over passed_over[MAX_NAMES];
     size_t n_names;
-    struct hrf_outline_raster raster; /* of the mask */
-    struct hrf_point *points;         /* of one ring */
+    unsigned char value;
+    struct hrf_outline_areas *areas; /* which the polygons are added to */
+    struct hrf_point *points;        /* of one ring */
     size_t capacity;
     int64_t n_polygons;
 };
@@ -50,7 +50,7 @@ static enum hrf_status read_point(const struct drawing *d, const json_t *point,
 static enum hrf_status add_polygon(struct drawing *d, const json_t *rings, struct hrf_error *err)
 {
     d->n_polygons++;
-    HRF_TRY(hrf_outline_raster_add_area(&d->raster, 255, err));
+    hrf_outline_areas_add(d->areas, d->value);
     for (size_t r = 0; r < json_array_size(rings); r++) {
         const json_t *ring = json_array_get(rings, r);
         const size_t n = json_array_size(ring);
@@ -61,7 +61,7 @@ static enum hrf_status add_polygon(struct drawing *d, const json_t *rings, struc
         d->points = points;
         for (size_t i = 0; i < n; i++)
             HRF_TRY(read_point(d, json_array_get(ring, i), &d->points[i], err));
-        HRF_TRY(hrf_outline_raster_add_ring(&d->raster, d->points, n, err));
+        hrf_outline_areas_add_ring(d->areas, d->points, n);
     }
     return HRF_OK;
 }
@@ -212,45 +212,53 @@ static enum hrf_status add_value(struct drawing *d, const json_t *value, int dep
     return HRF_OK;
 }
 
+enum hrf_status hrf_coords_read_areas(const char *path, const struct hrf_text_list *classes,
+                                      unsigned char value, struct hrf_outline_areas *areas,
+                                      char **passed_over, struct hrf_error *err)
+{
+    static const struct hrf_text_list none;
+    HRF_AUTO_JSON root = NULL;
+    HRF_TRY(hrf_json_read_file(path, &root, err));
+    struct drawing d = {
+        .path = path, .classes = classes != NULL ? classes : &none, .value = value, .areas = areas
+    };
+    const enum hrf_status status = add_value(&d, root, 0, err);
+    hrf_free(d.points);
+    HRF_TRY(status);
+    list_passed_over(&d, passed_over);
+    return HRF_OK;
+}
+
 enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width, int64_t slide_height,
                                        const struct hrf_text_list *classes, unsigned char *mask,
                                        int64_t width, int64_t height, char **passed_over,
                                        struct hrf_error *err)
 {
-    HRF_AUTO_JSON root = NULL;
+    HRF_AUTO_RELEASE(hrf_outline_areas) areas = { .items = NULL };
     HRF_AUTO_FREE char *others = NULL;
-    HRF_TRY(hrf_json_read_file(path, &root, err));
-    struct drawing d = { .path = path, .classes = classes };
     const struct hrf_raster_grid grid = { .x = { (double)slide_width / (double)width, 0.5 },
                                           .y = { (double)slide_height / (double)height, 0.5 },
                                           .width = width,
                                           .height = height };
     int64_t n_painted = 0;
-    hrf_outline_raster_init(&d.raster, &grid);
+    HRF_TRY(hrf_coords_read_areas(path, classes, 255, &areas, &others, err));
     memset(mask, 0, (size_t)(width * height));
-    enum hrf_status status = add_value(&d, root, 0, err);
-    if (status == HRF_OK)
-        status = hrf_outline_raster_paint(&d.raster, mask, &n_painted, err);
-    hrf_outline_raster_release(&d.raster);
-    hrf_free(d.points);
-    HRF_TRY(status);
-    list_passed_over(&d, &others);
-    if (d.n_polygons == 0 && others != NULL && classes->n_items > 0)
+    HRF_TRY(hrf_outline_areas_paint(&areas, &grid, mask, &n_painted, err));
+    if (areas.n_items == 0 && others != NULL && classes->n_items > 0)
         return hrf_error_set(
             err, HRF_E_USER,
             "'%s' has no polygon of the classes of {tiler.tissue.classes}; there are: %s", path,
             others);
-    if (d.n_polygons == 0 && others != NULL)
+    if (areas.n_items == 0 && others != NULL)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no polygon that is tissue; there are: %s",
                              path, others);
-    if (d.n_polygons == 0)
+    if (areas.n_items == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no polygon", path);
     if (n_painted == 0)
         return hrf_error_set(err, HRF_E_USER,
-                             "none of the %lld polygons of '%s' covers the slide of %lld x %lld "
+                             "none of the %zu polygons of '%s' covers the slide of %lld x %lld "
                              "px: coordinates are level-0 px, or the file is another slide's",
-                             (long long)d.n_polygons, path, (long long)slide_width,
-                             (long long)slide_height);
+                             areas.n_items, path, (long long)slide_width, (long long)slide_height);
     HRF_MOVE(*passed_over, others);
     return HRF_OK;
 }

@@ -1,9 +1,11 @@
-/* mask_read.c - reads a mask in bands of rows, straight from OpenSlide's premultiplied pixels. */
+/* mask_read.c - reads a mask in bands of rows or in part, straight from OpenSlide's premultiplied
+ * pixels. */
 #include "tiler/slide/mask_read.h"
 
 #include "tiler/slide/slide_private.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Returns the coarsest level whose downsample divides `step`, -1 if there is none; *skip gets the
  * quotient. */
@@ -63,5 +65,63 @@ enum hrf_status hrf_slide_read_mask(struct hrf_slide *slide, int32_t step, unsig
     *width = w;
     *height = h;
     pixels = NULL;
+    return HRF_OK;
+}
+
+/* The pixels of a level that are read along one axis. */
+struct mask_axis {
+    int64_t first, n;   /* n 0: none is on the mask */
+    double scale;       /* level-0 px of a pixel of the level */
+    double begin, step; /* of the result, in level-0 px */
+};
+
+static double centre_of(const struct mask_axis *a, int64_t i)
+{
+    return floor((a->begin + ((double)i + 0.5) * a->step) / a->scale);
+}
+
+static struct mask_axis axis_of(int64_t begin0, int64_t extent0, int64_t n, int64_t in_level,
+                                double scale)
+{
+    struct mask_axis a = { .scale = scale,
+                           .begin = (double)begin0,
+                           .step = (double)extent0 / (double)n };
+    const double first = fmax(centre_of(&a, 0), 0);
+    const double last = fmin(centre_of(&a, n - 1), (double)in_level - 1);
+    if (last < first)
+        return a;
+    a.first = (int64_t)first;
+    a.n = (int64_t)(last - first) + 1;
+    return a;
+}
+
+enum hrf_status hrf_slide_read_mask_part(struct hrf_slide *slide, int64_t x0, int64_t y0,
+                                         int64_t width0, int64_t height0, unsigned char *out,
+                                         int64_t width, int64_t height, struct hrf_error *err)
+{
+    const struct hrf_slide_info *info = &slide->info;
+    const double step = fmin((double)width0 / (double)width, (double)height0 / (double)height);
+    int32_t level = info->n_levels - 1;
+    while (level > 0 && info->level[level].downsample > step * 1.01)
+        level--;
+    const double scale = info->level[level].downsample;
+    const struct mask_axis x = axis_of(x0, width0, width, info->level[level].width, scale);
+    const struct mask_axis y = axis_of(y0, height0, height, info->level[level].height, scale);
+    memset(out, 0, (size_t)(width * height));
+    if (x.n == 0 || y.n == 0)
+        return HRF_OK;
+    HRF_AUTO_FREE uint32_t *argb = hrf_try_alloc_array((size_t)(x.n * y.n), sizeof *argb);
+    HRF_AUTO_FREE unsigned char *rgb = hrf_try_alloc_array((size_t)(x.n * y.n), 3);
+    HRF_CHECK_MEMORY(argb != NULL && rgb != NULL, err, "no memory for %lld x %lld px of '%s'",
+                     (long long)x.n, (long long)y.n, slide->shown);
+    HRF_TRY(hrf_slide_read_argb(slide, level, llround((double)x.first * scale),
+                                llround((double)y.first * scale), x.n, y.n, argb, rgb, NULL, err));
+    for (int64_t i = 0; i < height; i++)
+        for (int64_t k = 0; k < width; k++) {
+            const int64_t row = (int64_t)centre_of(&y, i) - y.first;
+            const int64_t column = (int64_t)centre_of(&x, k) - x.first;
+            if (row >= 0 && row < y.n && column >= 0 && column < x.n)
+                out[i * width + k] = (unsigned char)(argb[row * x.n + column] >> 16 & 255);
+        }
     return HRF_OK;
 }

@@ -86,7 +86,8 @@ static void choose(const struct cut *cut, const struct hrf_tile_plan *plan,
     out->patches = hrf_alloc_array(n + 1, sizeof *out->patches);
     out->labels = hrf_alloc_array(n + 1, sizeof *out->labels);
     for (int64_t i = 0; i < plan->n_patches; i++)
-        all[i] = hrf_patch_labels_find(labels, plan, &plan->patches[i], r->min_overlap);
+        all[i] = hrf_patch_labels_find(labels, plan, &plan->patches[i],
+                                       r->output == HRF_LABEL_PIXELS ? 0 : r->min_overlap);
     for (int64_t k = 0; k < (int64_t)r->classes.n_items; k++) {
         int64_t n_pool = 0;
         for (int64_t i = 0; i < plan->n_patches; i++)
@@ -101,7 +102,34 @@ static void choose(const struct cut *cut, const struct hrf_tile_plan *plan,
     }
 }
 
+static enum hrf_status write_picture(const struct cut *cut, const char *file,
+                                     const unsigned char *pixels, int64_t side, int n_channels,
+                                     struct hrf_error *err)
+{
+    HRF_AUTO_FREE unsigned char *png = NULL;
+    HRF_AUTO_FREE char *path = hrf_path_join(cut->folder, file);
+    size_t n_bytes = 0;
+    HRF_TRY(hrf_png_write(pixels, side, side, n_channels,
+                          n_channels == 1 ? HRF_PNG_FLAT : HRF_PNG_PHOTO, &png, &n_bytes, err));
+    return hrf_file_write_atomic(path, png, n_bytes, err);
+}
+
+/* Draws the mask of a patch beside its picture, and writes its cell of the table. */
+static enum hrf_status write_mask(const struct cut *cut, const struct hrf_tile_plan *plan,
+                                  const struct hrf_patch_labels *labels, const struct hrf_patch *at,
+                                  struct hrf_strbuf *table, struct hrf_error *err)
+{
+    const int64_t side = plan->patch_size;
+    HRF_AUTO_FREE unsigned char *mask = hrf_alloc_array((size_t)side, (size_t)side);
+    HRF_AUTO_FREE char *file = hrf_format("%d_%d_mask.png", (int)at->x, (int)at->y);
+    HRF_AUTO_FREE char *named = hrf_path_join(cut->name, file);
+    HRF_TRY(hrf_patch_labels_draw(labels, plan, at, mask, err));
+    hrf_csv_add_cell(table, named);
+    return write_picture(cut, file, mask, side, 1, err);
+}
+
 static enum hrf_status cut_patches(struct cut *cut, const struct hrf_tile_plan *plan,
+                                   const struct hrf_patch_labels *labels,
                                    const struct chosen *chosen, struct hrf_strbuf *table,
                                    struct hrf_error *err)
 {
@@ -115,17 +143,16 @@ static enum hrf_status cut_patches(struct cut *cut, const struct hrf_tile_plan *
                                                   plan->patch_mpp, &reader, err)));
     for (int64_t i = 0; i < chosen->n; i++) {
         const struct hrf_patch *at = &plan->patches[chosen->patches[i]];
-        HRF_AUTO_FREE unsigned char *png = NULL;
         HRF_AUTO_FREE char *file = hrf_format("%d_%d.png", (int)at->x, (int)at->y);
-        HRF_AUTO_FREE char *path = hrf_path_join(cut->folder, file);
         HRF_AUTO_FREE char *named = hrf_path_join(cut->name, file);
-        size_t n_bytes = 0;
         HRF_TRY(of_slide(cut, hrf_patch_reader_read(reader, at->x, at->y, rgb, NULL, NULL, err)));
-        HRF_TRY(hrf_png_write(rgb, side, side, 3, HRF_PNG_PHOTO, &png, &n_bytes, err));
-        HRF_TRY(hrf_file_write_atomic(path, png, n_bytes, err));
+        HRF_TRY(write_picture(cut, file, rgb, side, 3, err));
         hrf_csv_add_cell(table, named);
         hrf_strbuf_addc(table, ',');
-        hrf_csv_add_cell(table, r->classes.items[chosen->labels[i]]);
+        if (r->output == HRF_LABEL_PIXELS)
+            HRF_TRY(write_mask(cut, plan, labels, at, table, err));
+        else
+            hrf_csv_add_cell(table, r->classes.items[chosen->labels[i]]);
         hrf_strbuf_addc(table, ',');
         hrf_csv_add_cell(table, cut->patient);
         hrf_strbuf_addc(table, '\n');
@@ -157,7 +184,7 @@ static enum hrf_status cut_slide(struct cut *cut, struct hrf_strbuf *rows, struc
     HRF_TRY(hrf_patch_labels_read(cut->annotation, &cut->recipe->classes, plan, &labels, err));
     choose(cut, plan, labels, &chosen);
     hrf_strbuf_addf(&text, "%s\n", key);
-    HRF_TRY(cut_patches(cut, plan, &chosen, &text, err));
+    HRF_TRY(cut_patches(cut, plan, labels, &chosen, &text, err));
     HRF_TRY(hrf_file_write_atomic(table, text.text, text.length, err));
     hrf_strbuf_add(rows, text.text + HRF_HASH_HEX, text.length - HRF_HASH_HEX);
     fprintf(stderr, "%s: %lld patches of %lld\n", cut->name, (long long)chosen.n,
@@ -211,13 +238,14 @@ static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *ta
                                struct hrf_error *err)
 {
     struct hrf_strbuf *rows = hrf_calloc(n + 1, sizeof *rows);
+    const bool is_masked = n > 0 && cuts[0].recipe->output == HRF_LABEL_PIXELS;
     size_t n_wrong = 0;
     for (size_t i = 0; i < n; i++)
         rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < n; i++)
         cuts[i].error.status = cut_slide(&cuts[i], &rows[i], &cuts[i].error);
-    hrf_strbuf_adds(table, "path,label,patient\n");
+    hrf_strbuf_addf(table, "path,%s,patient\n", is_masked ? "mask" : "label");
     for (size_t i = 0; i < n; i++) {
         const bool is_wrong = cuts[i].error.status != HRF_OK && !cuts[i].is_left_out;
         if (cuts[i].error.status == HRF_OK)

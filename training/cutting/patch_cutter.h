@@ -1,9 +1,10 @@
 /* patch_cutter.h - patches of slides with outlines, cut once into pictures with labels.
  *
  * A slide is tiled as a run tiles it. The share of a patch that lies in an outline decides its
- * label; of the patches of each class of a slide a bounded number is drawn. The pictures and their
- * table (path,label,patient) stay in out/patches, and are cut again only if a slide, an annotation
- * or a setting has changed.
+ * label; of the patches of each class of a slide a bounded number is drawn. For a segmentation a
+ * patch has a mask in place of a label, and is of a class if any part of it is. The pictures, masks
+ * and their table (path,label,patient or path,mask,patient) stay in out/patches, and are cut again
+ * only if a slide, an annotation or a setting has changed.
  */
 #ifndef HRF_TRAINING_CUTTING_PATCH_CUTTER_H
 #define HRF_TRAINING_CUTTING_PATCH_CUTTER_H

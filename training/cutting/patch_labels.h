@@ -1,4 +1,5 @@
-/* patch_labels.h - the classes of a slide's areas, from an annotation, and those of its patches. */
+/* patch_labels.h - the classes of a slide's areas, from an annotation, and those of its patches and
+ * their pixels. */
 #ifndef HRF_TRAINING_CUTTING_PATCH_LABELS_H
 #define HRF_TRAINING_CUTTING_PATCH_LABELS_H
 
@@ -27,5 +28,11 @@ HRF_DEFINE_AUTO(hrf_patch_labels)
 int64_t hrf_patch_labels_find(const struct hrf_patch_labels *labels,
                               const struct hrf_tile_plan *plan, const struct hrf_patch *patch,
                               double least);
+/* Writes the class of each pixel of a patch into mask[patch_size][patch_size]: that of the area, or
+ * of the mask's pixel, at its centre. */
+HRF_CHECKED enum hrf_status hrf_patch_labels_draw(const struct hrf_patch_labels *labels,
+                                                  const struct hrf_tile_plan *plan,
+                                                  const struct hrf_patch *patch,
+                                                  unsigned char *mask, struct hrf_error *err);
 
 #endif

@@ -43,7 +43,7 @@ static const struct hrf_setting rows[] = {
     { PATH("model.file", model), REQUIRED, NOT_IN_KEY,
       .help = "the network to begin with: ONNX, one image input, one output of a number for each "
               "class" },
-    { WORD("model.output", output, label_kind, output_names), .initial = "probabilities",
+    { WORD("model.output", output, label_kind, output_names), .initial = "probabilities", OF_BOTH,
       .help = "what its numbers are, as in a workflow: probabilities: a picture is of one class; "
               "sigmoid: of several labels at once, or of none; none: numbers as they are "
               "(regression); segmentation: each pixel is of one class" },
@@ -96,7 +96,7 @@ static const struct hrf_setting rows[] = {
     { REAL("data.min_overlap", min_overlap), .initial = "0.5", .min = 0.01, .max = 1, OF_PATCHES,
       .help =
           "a patch is of an outline's class from this share of its area on; one with less of it, "
-          "but some, is left out" },
+          "but some, is left out; of segmentation, whose patches have masks, any part will do" },
     { INTEGER("data.slide_patches", slide_patches), .initial = "200", .min = 1, .max = 1000000,
       OF_PATCHES, .help = "at most so many patches of each class are drawn from a slide" },
     { TEXT("data.patient_until", patient_until), OF_PATCHES,
@@ -312,11 +312,11 @@ static void check_pictures(struct hrf_reader *r, const struct hrf_train_recipe *
     if ((recipe->masks != NULL) != (is_segmentation && recipe->folders != NULL))
         hrf_reader_find(r, 0, 0,
                         "'data.masks' goes with 'data.folders' and 'model.output' segmentation");
-    if (is_segmentation && (recipe->slides != NULL || recipe->method != HRF_METHOD_FINE_TUNING ||
-                            recipe->last_layer == HRF_LAST_LAYER_ADD))
+    if (is_segmentation &&
+        (recipe->method != HRF_METHOD_FINE_TUNING || recipe->last_layer == HRF_LAST_LAYER_ADD))
         hrf_reader_find(r, 0, 0,
-                        "'model.output' segmentation goes neither with 'data.slides', nor with a "
-                        "probe, nor with a layer that is added");
+                        "'model.output' segmentation goes neither with a probe nor with a layer "
+                        "that is added");
     if (recipe->output != HRF_LABEL_CLASS && recipe->csv == NULL && !is_segmentation)
         hrf_reader_find(r, 0, 0, "'model.output' is %s: labels have to be in 'data.csv'",
                         output_names[recipe->output]);

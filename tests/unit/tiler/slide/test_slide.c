@@ -228,6 +228,44 @@ static void a_mask_has_zeros_where_the_file_has_nothing(void **state)
     hrf_free(none);
 }
 
+/* Parts of level 0 and of level 1, also beyond the mask's edges, whose pixels are at centres. */
+static void a_part_of_a_mask_is_read_at_the_centres_of_its_pixels(void **state)
+{
+    (void)state;
+    struct pyramid p = { .n_levels = 2,
+                         .level = { { 256, 192 }, { 128, 96 } },
+                         .pixel = all_set,
+                         .is_sparse = second_tile_of_any_level };
+    HRF_AUTO(hrf_slide) slide = make_slide(&p, "mask-part.tif");
+    static const struct {
+        int64_t x0, y0, width0, height0, width, height;
+    } parts[] = { { 30, 20, 70, 50, 70, 50 },   { -10, 180, 40, 20, 40, 20 },
+                  { 100, 60, 90, 66, 30, 22 },  { 250, 100, 20, 20, 10, 10 },
+                  { 3, 5, 64, 64, 40, 40 },     { 300, 0, 8, 8, 8, 8 },
+                  { 90, 130, 120, 96, 60, 48 }, { -50, -50, 350, 300, 7, 6 } };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        unsigned char out[70 * 50];
+        const double step_x = (double)parts[i].width0 / (double)parts[i].width;
+        const double step_y = (double)parts[i].height0 / (double)parts[i].height;
+        const int64_t scale = step_x >= 2 && step_y >= 2 ? 2 : 1;
+        assert_int_equal(hrf_slide_read_mask_part(slide, parts[i].x0, parts[i].y0, parts[i].width0,
+                                                  parts[i].height0, out, parts[i].width,
+                                                  parts[i].height, NULL),
+                         HRF_OK);
+        for (int64_t y = 0; y < parts[i].height; y++)
+            for (int64_t x = 0; x < parts[i].width; x++) {
+                const double at_x = (double)parts[i].x0 + ((double)x + 0.5) * step_x;
+                const double at_y = (double)parts[i].y0 + ((double)y + 0.5) * step_y;
+                const int64_t u = (int64_t)floor(at_x / (double)scale),
+                              v = (int64_t)floor(at_y / (double)scale);
+                const bool is_outside = u < 0 || v < 0 || u >= 256 / scale || v >= 192 / scale;
+                const bool is_empty = is_outside || (u >= 64 && u < 128 && v < 64);
+                const int wanted = is_empty ? 0 : u % 4 == 0 && v % 4 == 0 ? 255 : 1;
+                assert_int_equal(out[y * parts[i].width + x], wanted);
+            }
+    }
+}
+
 /* OpenSlide 3.4 with libtiff 4.5 would give them as blank. */
 static void levels_smaller_than_their_tiles_are_never_blank(void **state)
 {
@@ -620,6 +658,7 @@ int main(void)
         cmocka_unit_test(a_slide_damaged_inside_fails_on_reading_and_names_the_first_place),
         cmocka_unit_test(sparse_tiles_and_what_is_outside_are_white),
         cmocka_unit_test(a_mask_has_zeros_where_the_file_has_nothing),
+        cmocka_unit_test(a_part_of_a_mask_is_read_at_the_centres_of_its_pixels),
         cmocka_unit_test(levels_smaller_than_their_tiles_are_never_blank),
         cmocka_unit_test(transparent_pixels_are_laid_on_white),
         cmocka_unit_test(a_read_of_no_level_or_no_pixels_is_a_bug_of_the_caller),
