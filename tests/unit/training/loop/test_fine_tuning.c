@@ -1,5 +1,5 @@
 /* Fine-tuning's parts: the last layer made anew, the layers that are trained, weights as one array,
- * results as JSON and back, and the table in docs/training.md. */
+ * results as JSON and back, and the table in docs/training-results.md. */
 #include "base/random.h"
 #include "engine/model/model.h"
 #include "engine/train/trainer.h"
@@ -341,7 +341,7 @@ static void the_page_of_training_has_every_figure(void **state)
         add_rows(&rows, hrf_scored_rows[kind]);
     for (int kind = 0; kind < HRF_N_LABEL_KINDS; kind++)
         add_rows(&rows, hrf_fine_tuning_epoch_rows[kind]);
-    docs_compare("docs/training.md", "test_fine_tuning",
+    docs_compare("docs/training-results.md", "test_fine_tuning",
                  "| in `result.json` | in `history.csv` | unit | | what |", &rows);
     hrf_strbuf_release(&rows);
 }
