@@ -242,7 +242,7 @@ static enum hrf_status train_with(const struct hrf_train_request *request, const
 static void print_keys(void)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
-    hrf_train_recipe_print_keys(&text);
+    hrf_settings_describe(hrf_train_recipe_settings, &text);
     fputs(text.text, stdout);
 }
 

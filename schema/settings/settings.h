@@ -319,7 +319,8 @@ enum {
     HRF_FOR_SCORES = 32,    /* scores and embeddings of patches */
     HRF_FOR_HEADS = 64,     /* scores of slides by a slide head */
     HRF_FOR_TRAINING = 128, /* slide heads that are trained */
-    HRF_FOR_REPORT = 256    /* figures and pages, which are made anew each time */
+    HRF_FOR_REPORT = 256,   /* figures and pages, which are made anew each time */
+    HRF_FOR_IMAGES = 512    /* slides as one image each, which a training reads */
 };
 enum {
     HRF_SETTING_FOR_WORKERS = 1, /* workers are told it */

@@ -36,15 +36,14 @@ static void image_release(struct image *image)
 /* What the picture's pixels depend on. */
 static enum hrf_status make_key(struct image *image, struct hrf_error *err)
 {
-    const struct hrf_train_recipe *r = image->recipe;
     HRF_AUTO(hrf_hash) hash = NULL;
-    HRF_AUTO_FREE char *settings = hrf_format("slide %lld px %.17g %.17g um/px",
-                                              (long long)r->image_size, r->image_mpp, r->slide_mpp);
+    HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
     char of_slide[HRF_HASH_HEX];
     HRF_TRY(hrf_slide_content(image->slide, HRF_CONTENT_SPREAD, of_slide, err));
     HRF_TRY(hrf_hash_create(&hash, err));
+    hrf_train_recipe_describe(image->recipe, HRF_FOR_IMAGES, &settings);
     hrf_hash_text(hash, of_slide);
-    hrf_hash_text(hash, settings);
+    hrf_hash_text(hash, settings.text);
     hrf_hash_text(hash, image->version);
     hrf_hash_hex(hash, image->key);
     return HRF_OK;

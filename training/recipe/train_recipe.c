@@ -35,8 +35,10 @@ static const char *const norm_names[] = { "frozen", "batch", NULL };
 #define REQUIRED .flags = HRF_SETTING_REQUIRED
 /* What a training is of counts by its content, not by these settings. */
 #define NOT_IN_KEY .phases = HRF_FOR_NOTHING
-/* What patches that are cut depend on, and their table; trainings see it in the pictures. */
+/* What patches that are cut depend on, and their table, or slides as images; trainings see it in
+ * the pictures. */
 #define OF_PATCHES .phases = HRF_FOR_TILES
+#define OF_IMAGES  .phases = HRF_FOR_IMAGES
 #define OF_BOTH    .phases = HRF_FOR_TILES | HRF_FOR_TRAINING
 
 static const struct hrf_setting rows[] = {
@@ -91,7 +93,8 @@ static const struct hrf_setting rows[] = {
       .help = "with data.slides: px of a patch" },
     { REAL("data.mpp", mpp), .initial = "0.5", .min = 0.05, .max = 100, OF_PATCHES,
       .help = "with data.slides: um/px of a patch" },
-    { REAL("data.slide_mpp", slide_mpp), .initial = "0", .min = 0, .max = 10, OF_PATCHES,
+    { REAL("data.slide_mpp", slide_mpp), .initial = "0", .min = 0, .max = 10,
+      .phases = HRF_FOR_TILES | HRF_FOR_IMAGES,
       .help = "um/px of slides that do not say it; 0: they are refused" },
     { REAL("data.min_overlap", min_overlap), .initial = "0.5", .min = 0.01, .max = 1, OF_PATCHES,
       .help =
@@ -102,11 +105,11 @@ static const struct hrf_setting rows[] = {
     { TEXT("data.patient_until", patient_until), OF_PATCHES,
       .help = "the patient is the file's name up to this text; default: the column patient, the "
               "slide, else each picture is its own" },
-    { WORD("tiler.mode", tiler_mode, tiler_mode, hrf_words_mode), .initial = "patch", OF_PATCHES,
+    { WORD("tiler.mode", tiler_mode, tiler_mode, hrf_words_mode), .initial = "patch", NOT_IN_KEY,
       .help = "with data.slides, as in a run: patch: patches with outlines; slide: each slide is "
               "one image, with a label in data.csv" },
-    { INTEGER("tiler.slide.size", image_size), HRF_TILER_SLIDE_SIZE, OF_PATCHES },
-    { REAL("tiler.slide.mpp", image_mpp), HRF_TILER_SLIDE_MPP, OF_PATCHES },
+    { INTEGER("tiler.slide.size", image_size), HRF_TILER_SLIDE_SIZE, OF_IMAGES },
+    { REAL("tiler.slide.mpp", image_mpp), HRF_TILER_SLIDE_MPP, OF_IMAGES },
     { TEXTS("classes", classes), REQUIRED, OF_BOTH,
       .help = "the words of the labels, in the order of the scores; of numbers their names" },
     { WORD("split.by", split, train_split, split_names), .initial = "folds",
@@ -194,26 +197,21 @@ static const struct hrf_setting rows[] = {
       .help = "true: also model.safetensors, the weights by their names, for PyTorch" },
     { PATH("out", out), REQUIRED, NOT_IN_KEY, .help = "folder for what is made" },
 };
-static const struct hrf_setting_table table = { rows, sizeof rows / sizeof rows[0] };
+const struct hrf_setting_table hrf_train_recipe_settings = { rows, sizeof rows / sizeof rows[0] };
 
 void hrf_train_recipe_destroy(struct hrf_train_recipe *recipe)
 {
     if (recipe == NULL)
         return;
-    for (size_t i = 0; i < table.n; i++)
+    for (size_t i = 0; i < hrf_train_recipe_settings.n; i++)
         hrf_setting_release(&rows[i], recipe);
     hrf_free(recipe);
-}
-
-void hrf_train_recipe_print_keys(struct hrf_strbuf *out)
-{
-    hrf_settings_describe(table, out);
 }
 
 void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,
                                struct hrf_strbuf *out)
 {
-    hrf_settings_of_phase(table, recipe, phase, out);
+    hrf_settings_of_phase(hrf_train_recipe_settings, recipe, phase, out);
     if (phase == HRF_FOR_TRAINING)
         hrf_strbuf_addf(out, "has_colours %d\n", recipe->has_colours);
 }
@@ -384,7 +382,7 @@ enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_bytes, const c
     HRF_TRY(hrf_yaml_parse(text, n_bytes, where, &yaml, err));
     HRF_AUTO(hrf_train_recipe) recipe = hrf_calloc(1, sizeof *recipe);
     HRF_AUTO_RELEASE(hrf_reader) reader;
-    hrf_reader_init(&reader, table, recipe, where, folder);
+    hrf_reader_init(&reader, hrf_train_recipe_settings, recipe, where, folder);
     reader.other_section = "executor";
     HRF_TRY(hrf_reader_defaults(&reader, err));
     if (hrf_reader_begin(&reader, "a recipe", hrf_yaml_root(yaml))) {

@@ -1,7 +1,7 @@
 /* train_recipe.h - the file that `train` reads: model, data, split, training and augmentation.
  *
  * Relative paths are relative to the file's folder. All mistakes are reported at once, each with
- * line and column. docs/training.md lists the keys; hrf_train_recipe_print_keys() prints them.
+ * line and column. docs/training.md lists the keys.
  */
 #ifndef HRF_TRAINING_RECIPE_TRAIN_RECIPE_H
 #define HRF_TRAINING_RECIPE_TRAIN_RECIPE_H
@@ -83,15 +83,16 @@ HRF_CHECKED enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_by
 void hrf_train_recipe_destroy(struct hrf_train_recipe *recipe);
 HRF_DEFINE_AUTO(hrf_train_recipe)
 
-/* Appends the table of keys as Markdown. */
-void hrf_train_recipe_print_keys(struct hrf_strbuf *out);
+/* A row for each key; the places are in struct hrf_train_recipe. */
+extern const struct hrf_setting_table hrf_train_recipe_settings;
 /* The settings of the optimiser. */
 struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_recipe *recipe);
 /* What hrf_engine_finish_scores() puts behind the network: the word of model.output; NULL: what
  * probabilities need. */
 const char *hrf_train_recipe_activation(const struct hrf_train_recipe *recipe);
 /* Appends, as text for a key, every setting that changes a trained network (HRF_FOR_TRAINING), or
- * the patches that are cut of slides and their table (HRF_FOR_TILES): the rows say which. */
+ * the patches that are cut of slides and their table (HRF_FOR_TILES), or slides as images
+ * (HRF_FOR_IMAGES): the rows say which. */
 void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,
                                struct hrf_strbuf *out);
 

@@ -18,45 +18,6 @@ static void hash_phase(const struct hrf_workflow *settings, unsigned phase, char
     hrf_hash_hex(hash, out);
 }
 
-/* Gives the setting another value than it has. */
-static void change(struct hrf_workflow *w, const struct hrf_setting *setting)
-{
-    void *place = (char *)w + setting->at;
-    struct hrf_text_list *list = place;
-    switch (setting->type) {
-    case HRF_SETTING_WORD:
-        *(int *)place = *(int *)place == 0;
-        break;
-    case HRF_SETTING_INT:
-    case HRF_SETTING_SIZE:
-        *(int64_t *)place += 1;
-        break;
-    case HRF_SETTING_REAL:
-        *(double *)place += 0.125;
-        break;
-    case HRF_SETTING_BOOL:
-        *(bool *)place = !*(bool *)place;
-        break;
-    case HRF_SETTING_TEXT:
-    case HRF_SETTING_PATH:
-    case HRF_SETTING_DURATION:
-        set_text(place, "other");
-        break;
-    case HRF_SETTING_TEXTS:
-    case HRF_SETTING_PATHS:
-        hrf_text_list_release(list);
-        list->items = hrf_calloc(1, sizeof list->items[0]);
-        list->items[list->n_items++] = hrf_strdup("other");
-        break;
-    case HRF_SETTING_TRIPLE:
-        ((double *)place)[2] += 0.125;
-        break;
-    case HRF_SETTING_PRECISIONS:
-        w->precision[w->n_precisions++] = HRF_INT8;
-        break;
-    }
-}
-
 /* Puts the settings into the case in which this one counts. */
 static void prepare(struct hrf_workflow *w, const struct hrf_setting *setting)
 {
@@ -69,7 +30,7 @@ static void prepare(struct hrf_workflow *w, const struct hrf_setting *setting)
     if (!hrf_setting_counts(setting, w)) {
         set_text(&w->calibrate.slides.root, "root");
         w->dataset.layout = HRF_LAYOUT_FILES;
-        change(w, hrf_setting_find("calibrate.slides.files"));
+        change_setting(w, hrf_setting_find("calibrate.slides.files"));
     }
     assert_true(hrf_setting_counts(setting, w));
 }
@@ -88,7 +49,7 @@ static void a_setting_changes_the_keys_of_exactly_its_phases(void **state)
         set_text(&after->tiler.coords, "coords");
         prepare(before, setting);
         prepare(after, setting);
-        change(after, setting);
+        change_setting(after, setting);
         for (unsigned phase = HRF_FOR_TILES; phase < HRF_FOR_REPORT; phase *= 2) {
             char a[HRF_HASH_HEX], b[HRF_HASH_HEX];
             hash_phase(before, phase, a);
@@ -205,7 +166,7 @@ static void every_input_of_an_inference_is_in_its_key(void **state)
     /* Texts do not run into each other. */
     WITH((in.tiling = "tm", in.model_sha256 = ""));
     WITH((in.tiling = "", in.model_sha256 = "tm"));
-    change(w, hrf_setting_find("model.classes")); /* another number of them */
+    change_setting(w, hrf_setting_find("model.classes")); /* another number of them */
     WITH((void)0);
 #undef WITH
 }

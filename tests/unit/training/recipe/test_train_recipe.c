@@ -1,5 +1,5 @@
 /* The file of `train`: defaults, all mistakes at once, and what names a training. */
-#include "tests/unit/unit.h"
+#include "tests/unit/settings.h"
 #include "training/recipe/train_recipe.h"
 
 #include <string.h>
@@ -104,34 +104,60 @@ static char *described(const char *of_data, const char *more, unsigned phase)
     return hrf_strbuf_detach(&text);
 }
 
-static void check(const char *of_data, const char *more, bool changes_training,
-                  bool changes_patches)
+enum { TRAINING = HRF_FOR_TRAINING, TILES = HRF_FOR_TILES, IMAGES = HRF_FOR_IMAGES };
+static const unsigned phases[] = { TRAINING, TILES, IMAGES };
+
+/* These settings change the results of `changed`, phases together, and of no other. */
+static void check(const char *of_data, const char *more, unsigned changed)
 {
-    static const unsigned phases[] = { HRF_FOR_TRAINING, HRF_FOR_TILES };
-    const bool changes[] = { changes_training, changes_patches };
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) {
         HRF_AUTO_FREE char *before = described("", "", phases[i]);
         HRF_AUTO_FREE char *after = described(of_data, more, phases[i]);
-        if ((strcmp(before, after) != 0) != changes[i])
-            fail_msg("%s%s changes what names %s, or does not", of_data, more,
-                     i == 0 ? "a training" : "a slide's patches");
+        if ((strcmp(before, after) != 0) != ((changed & phases[i]) != 0))
+            fail_msg("%s%s changes what names the results of phase %u, or does not", of_data, more,
+                     phases[i]);
     }
 }
 
 static void what_changes_a_result_names_it(void **state)
 {
     (void)state;
-    check("", "train: {seeds: [4]}\n", false, false); /* a seed names its own training */
-    check("", "train: {momentum: 0.9}\n", false, false);
-    check("", "train: {batch: 16}\n", true, false);
-    check("", "augment: {stain: 0.1}\n", true, false);
-    check("", "split: {seed: 2}\n", true, true);
+    check("", "train: {seeds: [4]}\n", 0); /* a seed names its own training */
+    check("", "train: {momentum: 0.9}\n", 0);
+    check("", "train: {batch: 16}\n", TRAINING);
+    check("", "augment: {stain: 0.1}\n", TRAINING);
+    check("", "split: {seed: 2}\n", TRAINING | TILES);
     /* Trainings see these in the pictures. */
-    static const char *const of_patches[] = { ", patch_size: 64",   ", mpp: 1",
-                                              ", slide_mpp: 0.3",   ", min_overlap: 0.1",
+    check(", slide_mpp: 0.3", "", TILES | IMAGES);
+    check("", "tiler: {slide: {size: 64}}\n", IMAGES);
+    check("", "tiler: {slide: {mpp: 1}}\n", IMAGES);
+    static const char *const of_patches[] = { ", patch_size: 64", ", mpp: 1", ", min_overlap: 0.1",
                                               ", slide_patches: 9", ", patient_until: _" };
     for (size_t i = 0; i < sizeof of_patches / sizeof of_patches[0]; i++)
-        check(of_patches[i], "", false, true);
+        check(of_patches[i], "", TILES);
+}
+
+static void a_row_changes_the_keys_of_exactly_its_phases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < hrf_train_recipe_settings.n; i++) {
+        const struct hrf_setting *row = &hrf_train_recipe_settings.rows[i];
+        const unsigned changed = row->phases == 0 ? HRF_FOR_TRAINING : row->phases;
+        HRF_AUTO(hrf_train_recipe) before = NULL;
+        HRF_AUTO(hrf_train_recipe) after = NULL;
+        HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+        assert_int_equal(parse(small, &before, &findings), HRF_OK);
+        assert_int_equal(parse(small, &after, &findings), HRF_OK);
+        change_setting(after, row);
+        for (size_t k = 0; k < sizeof phases / sizeof phases[0]; k++) {
+            HRF_AUTO_RELEASE(hrf_strbuf) a = HRF_STRBUF_INIT;
+            HRF_AUTO_RELEASE(hrf_strbuf) b = HRF_STRBUF_INIT;
+            hrf_train_recipe_describe(before, phases[k], &a);
+            hrf_train_recipe_describe(after, phases[k], &b);
+            if ((strcmp(a.text, b.text) != 0) != ((changed & phases[k]) != 0))
+                fail_msg("%s: phase %u has the wrong key", row->key, phases[k]);
+        }
+    }
 }
 
 int main(void)
@@ -141,6 +167,7 @@ int main(void)
         cmocka_unit_test(all_mistakes_are_told_at_once),
         cmocka_unit_test(slides_are_images_with_a_table_of_labels),
         cmocka_unit_test(what_changes_a_result_names_it),
+        cmocka_unit_test(a_row_changes_the_keys_of_exactly_its_phases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
