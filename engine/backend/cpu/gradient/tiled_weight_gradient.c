@@ -1,4 +1,4 @@
-/* own_weight_gradient.c - CONV_WEIGHT_GRADIENT of one group with tiles for AVX2 (weight_tile.h).
+/* tiled_weight_gradient.c - CONV_WEIGHT_GRADIENT of one group with tiles for AVX2 (weight_tile.h).
  *
  * The outputs are taken in blocks: some whole images, or some rows of one. A block's pixels are
  * packed in panels of channels, with zeros where windows see padding; then each thread computes
@@ -64,8 +64,8 @@ static struct geometry geometry_of(const struct hrf_spec *spec)
     return g;
 }
 
-const char *hrf_cpu_own_weight_gradient_misfit(const struct hrf_graph *graph,
-                                               const struct hrf_node *node)
+const char *hrf_cpu_tiled_weight_gradient_misfit(const struct hrf_graph *graph,
+                                                 const struct hrf_node *node)
 {
     const struct hrf_shape *dy = &graph->values[node->inputs[1]].shape;
     if (node->attributes.group != 1)
@@ -88,7 +88,7 @@ static int64_t dy_floats(const struct geometry *g)
     return g->block_images * g->block_rows * g->out_columns * ROWS;
 }
 
-size_t hrf_cpu_own_weight_gradient_workspace(const struct hrf_spec *spec)
+size_t hrf_cpu_tiled_weight_gradient_workspace(const struct hrf_spec *spec)
 {
     const struct geometry g = geometry_of(spec);
     return (size_t)(g.x_panels * x_floats(&g) + g.dy_panels * dy_floats(&g)) * sizeof(float);
@@ -230,7 +230,7 @@ static void compute_block(const struct geometry *g, const struct block *b, const
     }
 }
 
-void hrf_cpu_own_weight_gradient(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
+void hrf_cpu_tiled_weight_gradient(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
     const struct geometry g = geometry_of(spec);
     const float *x = hrf_spec_data(spec, call, 0), *dy = hrf_spec_data(spec, call, 1);
