@@ -140,7 +140,7 @@ expect_code 2 "$flow" train wrong.yaml
 bad "pictures are resized, and with 'tiler.mode' slide there are none"
 sed 's/epochs: 2/epochs: 2, memory: 4MiB/' kill.yaml >wrong.yaml
 expect_code 1 "$flow" train wrong.yaml
-bad "the model needs at least 0.00" "train.memory allows 0.00"
+bad "of the 4.0 MiB of train.memory, images of 320 px that are read ahead leave " " MiB: the model needs at least 0.00"
 sed 's/epochs: 2/epochs: 2, memory: 2MiB/' kill.yaml >wrong.yaml
 expect_code 1 "$flow" train wrong.yaml
 bad "images of 320 px that are read ahead need " " MiB alone, and train.memory allows 2.0 MiB"

@@ -424,8 +424,9 @@ static enum hrf_status create_trainer(struct tuning_job *job, struct hrf_error *
         .optimizer = hrf_train_recipe_optimizer(r),
     };
     HRF_TRY(hrf_scorer_memory(t, &feeding, &config.step.memory_limit_bytes, err));
-    return hrf_trainer_create(job->adapted != NULL ? job->adapted : job->shaped, &config,
-                              &job->trainer, err);
+    const enum hrf_status status = hrf_trainer_create(
+        job->adapted != NULL ? job->adapted : job->shaped, &config, &job->trainer, err);
+    return hrf_scorer_explain_memory(t, &feeding, status, err);
 }
 
 static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *err)

@@ -39,6 +39,20 @@ enum hrf_status hrf_scorer_memory(const struct hrf_fine_tuning *tuning,
     return HRF_OK;
 }
 
+enum hrf_status hrf_scorer_explain_memory(const struct hrf_fine_tuning *tuning,
+                                          const struct hrf_sample_feed_config *feeding,
+                                          enum hrf_status status, struct hrf_error *err)
+{
+    const double limit = (double)tuning->recipe->memory / 0x1p20;
+    const double read = (double)hrf_sample_feed_memory(feeding) / 0x1p20;
+    if (status != HRF_E_NOMEM || limit == 0)
+        return status;
+    return hrf_error_wrap(err, status,
+                          "of the %.1f MiB of train.memory, images of %lld px that are read ahead "
+                          "leave %.2f MiB",
+                          limit, (long long)tuning->form.side, limit - read);
+}
+
 static enum hrf_status create_network(const struct hrf_fine_tuning *tuning,
                                       const struct hrf_graph *network,
                                       const struct hrf_sample_feed_config *feeding, size_t width,
@@ -53,7 +67,8 @@ static enum hrf_status create_network(const struct hrf_fine_tuning *tuning,
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_scores(graph, (int64_t)width, activation, err));
     HRF_TRY(hrf_scorer_memory(tuning, feeding, &config.session.memory_limit_bytes, err));
-    HRF_TRY(hrf_network_create(graph, &config, out, err));
+    HRF_TRY(hrf_scorer_explain_memory(tuning, feeding, hrf_network_create(graph, &config, out, err),
+                                      err));
     if (hrf_network_banded(*out) != NULL) {
         char text[HRF_BANDED_TEXT];
         hrf_banded_text(hrf_network_banded(*out), 0, text);

@@ -33,6 +33,12 @@ HRF_CHECKED enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
 HRF_CHECKED enum hrf_status hrf_scorer_memory(const struct hrf_fine_tuning *tuning,
                                               const struct hrf_sample_feed_config *feeding,
                                               int64_t *out, struct hrf_error *err);
+/* `status` of what was to keep to that; to a refusal for want of memory it adds what the file's
+ * number is and what is left of it. */
+HRF_CHECKED enum hrf_status hrf_scorer_explain_memory(const struct hrf_fine_tuning *tuning,
+                                                      const struct hrf_sample_feed_config *feeding,
+                                                      enum hrf_status status,
+                                                      struct hrf_error *err);
 /* Threads that read pictures: as many as compute, at least two. */
 int hrf_scorer_readers(const struct hrf_fine_tuning *tuning);
 
