@@ -9,6 +9,7 @@
 #include "engine/planning/request.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
+#include "engine/run/class_map.h"
 #include "engine/run/joined.h"
 #include "engine/run/nchw.h"
 #include "engine/run/network.h"
@@ -20,8 +21,8 @@
 #include <string.h>
 
 struct request {
-    const char *model, *input, *output, *output_name, *device, *layout, *comm, *scales, *save,
-        *method;
+    const char *model, *input, *output, *output_name, *class_map, *device, *layout, *comm, *scales,
+        *save, *method;
     enum hrf_precision precision;
     double min_sqnr; /* dB */
     double budget;   /* 1 - cosine; < 0: none */
@@ -87,6 +88,8 @@ static enum hrf_status open_network(struct run *run, const struct hrf_shape *sha
     HRF_TRY(hrf_graph_copy(run->graph, &run->inferred, err));
     HRF_TRY(hrf_graph_set_input_shape(run->inferred, 0, shape, err));
     HRF_TRY(hrf_graph_infer_shapes(run->inferred, err));
+    if (request->class_map != NULL)
+        HRF_TRY(hrf_class_map_add_gradient(&run->inferred, err));
     /* An 8-bit output is written by scales that are constants. */
     if (run->spent != NULL && run->inferred->values[run->inferred->outputs[0]].dtype == HRF_F32) {
         hrf_graph_drop_constants(run->spent); /* `inferred` has them */
@@ -440,6 +443,14 @@ static enum hrf_status write_results(const struct run *run, const struct hrf_sha
     return hrf_npy_write(run->request->output, type, shape, typed, err);
 }
 
+/* The map of the image that was run. */
+static enum hrf_status write_map(const struct run *run, struct hrf_error *err)
+{
+    const struct hrf_shape shape = hrf_network_output_shape(run->network, 1);
+    return hrf_npy_write(run->request->class_map, HRF_F32, &shape,
+                         hrf_network_output(run->network, 1), err);
+}
+
 static enum hrf_status eval(const void *context, const struct hrf_joined *joined,
                             struct hrf_error *err)
 {
@@ -473,7 +484,7 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
         run.calibrated = &calibrated;
     }
     /* Bands are tried where memory is limited and one network does not fit. */
-    if (request->memory_gib == 0 && !request->sqnr &&
+    if (request->memory_gib == 0 && !request->sqnr && request->class_map == NULL &&
         batch_of(request, graph, &shape) >= shape.dims[0])
         run.spent = graph;
     enum hrf_status status = run_pieces(&run, images, &shape, &results, &result_shape, err);
@@ -485,6 +496,8 @@ static enum hrf_status eval(const void *context, const struct hrf_joined *joined
         status = compare_layers(&run, images, &shape, err);
     if (status == HRF_OK && hrf_joined_is_first(joined))
         status = write_results(&run, &result_shape, results, err);
+    if (status == HRF_OK && request->class_map != NULL && hrf_joined_is_first(joined))
+        status = write_map(&run, err);
     close_network(&run);
     return status;
 }
@@ -501,6 +514,10 @@ int hrf_engine_eval(const struct hrf_command *command, int argc, char **argv)
         { "output", "Y.npy", "file for the outputs", HRF_OPTION_TEXT, &request.output },
         { "output-name", "NAME", "the output to write, for a model that has several",
           HRF_OPTION_TEXT, &request.output_name },
+        { "class-map", "M.npy",
+          "file for the map of the class with the largest output, by gradients (Grad-CAM): one "
+          "image, fp32, cpu or ref",
+          HRF_OPTION_TEXT, &request.class_map },
         { "device", "NAME", "auto, cpu, cuda or ref (plain C in double precision)", HRF_OPTION_TEXT,
           &request.device },
         { "precision", "P", "", HRF_OPTION_WORD,
@@ -553,6 +570,9 @@ int hrf_engine_eval(const struct hrf_command *command, int argc, char **argv)
     else if (request.sqnr && request.precision == HRF_FP32)
         status = hrf_error_set(&err, HRF_E_USER,
                                "--sqnr compares a lower precision with fp32: give --precision");
+    else if (request.class_map != NULL &&
+             (request.precision != HRF_FP32 || strcmp(request.device, "cuda") == 0))
+        status = hrf_error_set(&err, HRF_E_USER, "--class-map needs fp32 on cpu or ref");
     else if (request.bands < 0 || request.memory_gib < 0)
         status = hrf_error_set(&err, HRF_E_USER, "--bands and --memory cannot be negative");
     else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)

@@ -36,18 +36,12 @@ enum hrf_status hrf_worker_load_model(struct hrf_worker *job, struct hrf_error *
     return HRF_OK;
 }
 
-/* A network for which no such map can be made is scored without one; the log says why. */
+/* Of every precision and layout, for the networks that have it. */
 static enum hrf_status add_class_map(struct hrf_graph *graph, struct hrf_error *err)
 {
     struct hrf_error why = { .status = HRF_OK };
-    enum hrf_status status = hrf_class_map_add(graph, &why);
-    if (status == HRF_E_UNSUPPORTED) {
-        hrf_log_warning("engine", "%s; slides get a score but no heatmap", why.text);
-        return HRF_OK;
-    }
-    if (status != HRF_OK && err != NULL)
-        *err = why;
-    return status;
+    const enum hrf_status status = hrf_class_map_add(graph, &why);
+    return status == HRF_OK || status == HRF_E_UNSUPPORTED ? HRF_OK : hrf_error_pass(err, &why);
 }
 
 int64_t hrf_worker_batch(const struct hrf_worker *job, const struct hrf_tile_plan *plan)
@@ -201,6 +195,52 @@ static void give_back(struct hrf_worker *job, int i)
                               hrf_ranks_is_first_on_node(job->ranks));
 }
 
+/* *out: the graph with a class map by gradients, where it has none by weights. A gradient is
+ * computed in float32, on the host, by a single process. HRF_E_UNSUPPORTED says why there is none.
+ */
+static enum hrf_status add_gradient_map(const struct hrf_worker *job, int i,
+                                        const struct hrf_graph *graph, struct hrf_graph **out,
+                                        struct hrf_error *err)
+{
+    const struct hrf_workflow *settings = job->spec->settings;
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_AUTO(hrf_graph) copy = NULL;
+    HRF_TRY(hrf_backend_choose(hrf_device_name(settings->engine.device), &ops, NULL, err));
+    if (job->spec->networks[i].precision != HRF_FP32 || ops->device != NULL ||
+        hrf_ranks_group(job->ranks) != NULL)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "this network has one by its gradient alone, "
+                             "which is computed in fp32, on the host, by one process");
+    HRF_TRY(hrf_graph_copy(graph, &copy, err));
+    HRF_TRY(hrf_class_map_add_gradient(&copy, err));
+    HRF_MOVE(*out, copy);
+    return HRF_OK;
+}
+
+/* With a class map, if a slide is one image and has no other output; without one if it cannot be
+ * made, or does not fit into the memory, and the log says why. */
+static enum hrf_status create_with_map(struct hrf_worker *job, int i, const struct hrf_graph *graph,
+                                       const struct hrf_calibrated *calibrated,
+                                       struct hrf_error *err)
+{
+    const struct hrf_workflow *settings = job->spec->settings;
+    HRF_AUTO(hrf_graph) with = NULL;
+    struct hrf_error why = { .status = HRF_OK };
+    if (job->spec->kind != HRF_JOB_INFER || !hrf_workflow_is_slides(settings) ||
+        settings->model.output == HRF_OUTPUT_EMBEDDING || graph->n_outputs > 1)
+        return create_network(job, i, graph, calibrated, err);
+    enum hrf_status status = add_gradient_map(job, i, graph, &with, &why);
+    if (status == HRF_OK)
+        status = create_network(job, i, with, calibrated, &why);
+    if (status == HRF_OK)
+        return HRF_OK;
+    if (status != HRF_E_UNSUPPORTED && status != HRF_E_NOMEM)
+        return hrf_error_pass(err, &why);
+    hrf_log_warning("engine", "no class activation map: %s; slides get a score but no heatmap",
+                    why.text);
+    return create_network(job, i, graph, calibrated, err);
+}
+
 static enum hrf_status networks_make(struct hrf_worker *job, int i, struct hrf_error *err)
 {
     struct hrf_worker_network *network = &job->networks[i];
@@ -218,8 +258,7 @@ static enum hrf_status networks_make(struct hrf_worker *job, int i, struct hrf_e
         HRF_TRY(hrf_calibration_read(scales, &network->calibration, err));
     if (network->calibration != NULL)
         hrf_calibrated_init(network->calibration, &calibrated);
-    enum hrf_status status = create_network(job, i, graph, &calibrated, err);
-    HRF_TRY(status);
+    HRF_TRY(create_with_map(job, i, graph, &calibrated, err));
     const char *notes = hrf_network_notes(network->network);
     if (notes[0] != '\0')
         hrf_log_info("engine", "%s", notes);

@@ -40,8 +40,8 @@ void hrf_keep_class_map(const struct hrf_network *network, struct hrf_scores *sc
     if (hrf_network_n_outputs(network) < 2)
         return;
     const struct hrf_shape shape = hrf_network_output_shape(network, 1);
-    const float *all = hrf_network_output(network, 1); /* [rows][columns][classes] */
-    const int64_t n_classes = shape.dims[1], n = shape.dims[2] * shape.dims[3];
+    const float *all = hrf_network_output(network, 1); /* [rows][columns][n_maps] */
+    const int64_t n_maps = shape.dims[1], n = shape.dims[2] * shape.dims[3];
     struct hrf_class_map *map = &scores->class_map;
     for (int32_t c = 1; c < scores->n_classes; c++)
         if (scores->probabilities[c] > scores->probabilities[map->class_index])
@@ -49,6 +49,7 @@ void hrf_keep_class_map(const struct hrf_network *network, struct hrf_scores *sc
     map->rows = (int32_t)shape.dims[2];
     map->columns = (int32_t)shape.dims[3];
     map->values = hrf_alloc_array((size_t)n, sizeof map->values[0]);
+    const int64_t own = n_maps > 1 ? map->class_index : 0; /* or it is that of the class alone */
     for (int64_t i = 0; i < n; i++)
-        map->values[i] = all[i * n_classes + map->class_index];
+        map->values[i] = all[i * n_maps + own];
 }

@@ -23,6 +23,24 @@ expect_text "4 slides: 3 done, 1 failed"
 cmp -s "$scratch/first/fp32/heatmaps/test_002.png" "$scratch/run/results/fp32/heatmaps/test_002.png" &&
     fail "the heatmap is still the slide's"
 
+# A network that ends in no mean: its map is made by the gradient, in bands, too; where there is no memory for it, the
+# scores are the same without.
+python3 "$HRF_SOURCE_DIR/tests/cli/small_network.py" "$scratch/flat.onnx" 256
+sed "s|file: [^}]*|file: $scratch/flat.onnx|; s/size: 512/size: 256/" "$scratch/w.yaml" >"$scratch/flat.yaml"
+echo "report: {csv: true}" >>"$scratch/flat.yaml"
+expect_code 3 "$flow" run "$scratch/flat.yaml" --out "$scratch/flat"
+expect_text "fp32: 3 patches"
+[ -s "$scratch/flat/results/fp32/heatmaps/test_002.png" ] || fail "no heatmap by the gradient"
+python3 - "$scratch/flat/results/fp32/class-maps/test_002.csv" <<'END' || fail "no map by the gradient"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+name = list(rows[0])[-1]
+values = [float(row[name]) for row in rows]
+assert name.startswith("activation_") and len(values) == 64 * 64 and min(values) >= 0 and max(values) > 0, (name, len(values))
+END
+expect_code 3 "$flow" run "$scratch/flat.yaml" --out "$scratch/less" --set engine.memory=3MiB
+diff "$scratch/flat/results/labels.csv" "$scratch/less/results/labels.csv" || fail "less memory changes the scores"
+
 # By ranks, each of which reads only its part of the slide: the same scores.
 same_scores() { # DIR: as of one rank, to 1e-5
     /usr/bin/python3 - "$scratch/first/labels.csv" "$1/results/labels.csv" <<'END' || fail "$1: other scores"

@@ -322,9 +322,10 @@ static bool is_fused(const struct hrf_node *node)
            hrf_node_residual(node) >= 0 || hrf_node_has_prologue(node);
 }
 
-static void walk_back(struct hrf_backward *b, int32_t n_nodes)
+/* Through nodes [first, end). */
+static void walk_back(struct hrf_backward *b, int32_t first, int32_t end)
 {
-    for (int32_t n = n_nodes - 1; n >= 0 && b->status == HRF_OK; n--) {
+    for (int32_t n = end - 1; n >= first && b->status == HRF_OK; n--) {
         b->node = b->graph->nodes[n];
         b->origin = n + 1;
         b->y = b->node.outputs[0];
@@ -424,9 +425,47 @@ enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_loss loss,
     if (!is_wanted[computed_loss])
         return hrf_error_set(err, HRF_E_USER, "the loss depends on no weights of the model's file");
     given[computed_loss] = hrf_backward_scalar(&b, 1);
-    walk_back(&b, n_nodes);
+    walk_back(&b, 0, n_nodes);
     HRF_TRY(b.status);
     return set_outputs(&b, computed_loss, &with, is_weight, n_values, gradients);
+}
+
+enum hrf_status hrf_pass_gradient_of_largest(struct hrf_graph *graph, int32_t y, int32_t value,
+                                             int32_t *gradient, struct hrf_error *err)
+{
+    struct hrf_backward b = { .graph = graph, .err = err };
+    const int32_t n_nodes = graph->n_nodes, n_values = graph->n_values;
+    const struct hrf_shape shape = graph->values[y].shape;
+    const uint32_t axes = ((1u << shape.rank) - 1) & ~1u; /* all of an image */
+    HRF_AUTO_FREE bool *is_wanted = hrf_calloc((size_t)n_values, sizeof *is_wanted);
+    HRF_AUTO_FREE int32_t *given = hrf_alloc_array((size_t)n_values, sizeof *given);
+    HRF_AUTO_FREE float *ones = hrf_alloc_array((size_t)shape.dims[0] + 1, sizeof *ones);
+    b.is_wanted = is_wanted;
+    b.gradients = given;
+    for (int32_t v = 0; v < n_values; v++)
+        given[v] = HRF_NO_VALUE;
+    is_wanted[value] = true;
+    for (int32_t n = 0; n < n_nodes; n++) {
+        graph->nodes[n].origin = n + 1;
+        for (int32_t k = 0; k < graph->nodes[n].n_inputs; k++)
+            if (passes_gradient(graph, &graph->nodes[n], k) && is_wanted[graph->nodes[n].inputs[k]])
+                is_wanted[graph->nodes[n].outputs[0]] = true;
+    }
+    if (!is_wanted[y] || y == value)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED, "no gradient passes from '%s' to '%s'",
+                             graph->values[y].name, graph->values[value].name);
+    b.origin = graph->values[y].producer + 1;
+    b.node = graph->nodes[graph->values[y].producer];
+    const int32_t largest = hrf_backward_reduce(&b, HRF_OP_REDUCE_MAX, y, axes);
+    const struct hrf_shape of_ones = hrf_backward_shape(&b, largest);
+    for (int64_t i = 0; i < shape.dims[0]; i++)
+        ones[i] = 1;
+    given[y] = hrf_backward_share_of_extreme(
+        &b, y, largest, hrf_backward_constant(&b, HRF_F32, &of_ones, ones), axes);
+    walk_back(&b, graph->values[value].producer + 1, n_nodes);
+    HRF_TRY(b.status);
+    *gradient = given[value];
+    return HRF_OK;
 }
 
 enum hrf_status hrf_pass_training_step(struct hrf_graph *graph, enum hrf_loss loss,

@@ -72,4 +72,11 @@ HRF_CHECKED enum hrf_status hrf_pass_training_step(struct hrf_graph *graph, enum
                                                    struct hrf_gradients *gradients,
                                                    struct hrf_error *err);
 
+/* Adds what computes the gradient of each image's largest number of `y` ([N] and more axes) to
+ * `value`, a computed value on which it depends; equal numbers share it. The graph's inputs and
+ * outputs stay as they are. HRF_E_UNSUPPORTED: hrf_pass_gradient(). */
+HRF_CHECKED enum hrf_status hrf_pass_gradient_of_largest(struct hrf_graph *graph, int32_t y,
+                                                         int32_t value, int32_t *gradient,
+                                                         struct hrf_error *err);
+
 #endif
