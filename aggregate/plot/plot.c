@@ -96,7 +96,9 @@ void hrf_plot_ranged(struct hrf_out *out, const char *label, int height, const c
     add_diagonal(out);
 }
 
-int hrf_plot_tenths(double units)
+/* Tenths of a unit, the finest that curves are drawn with: points that would be equal are left out,
+ * so that the curve of a large cohort has no more bytes than its plot can show. */
+static int tenths(double units)
 {
     return (int)lround(10.0 * units);
 }
@@ -115,11 +117,11 @@ void hrf_plot_roc(struct hrf_out *out, const struct hrf_labelled *items, size_t 
     for (size_t i = 0; i < n_points; i++) {
         const double x = HRF_PLOT_LEFT + HRF_PLOT_SIDE * points[i].false_positive_rate;
         const double y = HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].true_positive_rate;
-        if (hrf_plot_tenths(x) == last_x && hrf_plot_tenths(y) == last_y)
+        if (tenths(x) == last_x && tenths(y) == last_y)
             continue;
         hrf_out_addf(out, "%c%.1f %.1f", i == 0 ? 'M' : 'L', x, y);
-        last_x = hrf_plot_tenths(x);
-        last_y = hrf_plot_tenths(y);
+        last_x = tenths(x);
+        last_y = tenths(y);
     }
     hrf_out_adds(out, "\"/>");
 }
@@ -140,11 +142,11 @@ void hrf_plot_recall(struct hrf_out *out, const struct hrf_labelled *items, size
         const double y = HRF_PLOT_BOTTOM - HRF_PLOT_SIDE * points[i].precision;
         if (i == 0)
             hrf_out_addf(out, "M%d %.1f", HRF_PLOT_LEFT, y);
-        else if (hrf_plot_tenths(x) == last_x && hrf_plot_tenths(y) == last_y)
+        else if (tenths(x) == last_x && tenths(y) == last_y)
             continue;
         hrf_out_addf(out, "V%.1fH%.1f", y, x);
-        last_x = hrf_plot_tenths(x);
-        last_y = hrf_plot_tenths(y);
+        last_x = tenths(x);
+        last_y = tenths(y);
     }
     hrf_out_adds(out, "\"/>");
 }

@@ -33,9 +33,6 @@ void hrf_plot_ranged(struct hrf_out *out, const char *label, int height, const c
 /* What stands along the upright axis. */
 void hrf_plot_y_title(struct hrf_out *out, const char *title);
 void hrf_plot_square(struct hrf_out *out, const char *label, int height, const char *x_title);
-/* Tenths of a unit, the finest that curves are drawn with: points that would be equal are left out,
- * so that the curve of a large cohort has no more bytes than its plot can show. */
-int hrf_plot_tenths(double units);
 /* The line `index` of the ROC curve, and of precision by recall: steps, as the average precision
  * sums them. */
 void hrf_plot_roc(struct hrf_out *out, const struct hrf_labelled *items, size_t n, size_t index);

@@ -327,12 +327,6 @@ bool hrf_cohort_is_wrong(const struct hrf_cohort *cohort, const struct hrf_cohor
 /* True if two scores of a slide give it different labels. */
 bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort_score *a,
                         const struct hrf_cohort_score *b);
-/* is_multilabel: true if the truth has a class, and if the score has it. False for a score without
- * classes, of which it is not known. */
-bool hrf_cohort_truth_has(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
-                          size_t class);
-bool hrf_cohort_score_has(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score,
-                          size_t class);
 /* Marks a slide for tuning if its name matches one of the patterns; its truth is then only for
  * tuning. */
 void hrf_cohort_set_tuning(const struct hrf_aggregate_params *params,

@@ -76,6 +76,27 @@ const char *hrf_cohort_truth_label(const struct hrf_cohort *cohort,
                : "";
 }
 
+/* is_multilabel: true if the truth has a class, and if the score has it. False for a score without
+ * classes, of which it is not known. */
+static bool truth_has(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
+                      size_t class)
+{
+    const char *text = slide->label_text != NULL ? slide->label_text : "";
+    const char *wanted = cohort->classes[class];
+    for (size_t n; *text != '\0'; text += n + (text[n] == ';')) {
+        n = strcspn(text, ";");
+        if (strlen(wanted) == n && strncasecmp(text, wanted, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool score_has(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score,
+                      size_t class)
+{
+    return score->known && score->classes != NULL && score->classes[class] >= cohort->threshold;
+}
+
 /* A truth that is only known not to be the positive class is met by any other label. */
 bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
                          size_t precision)
@@ -86,8 +107,7 @@ bool hrf_cohort_is_right(const struct hrf_cohort *cohort, const struct hrf_cohor
     if (!score->known || slide->truth == HRF_TRUTH_UNKNOWN || cohort->is_regression)
         return false;
     for (size_t i = 0; cohort->is_multilabel && i < cohort->n_classes; i++)
-        all_right &= hrf_cohort_truth_has(cohort, slide, i) ==
-                     hrf_cohort_score_has(cohort, score, i);
+        all_right &= truth_has(cohort, slide, i) == score_has(cohort, score, i);
     if (cohort->is_multilabel)
         return all_right;
     if (slide->truth_class >= 0 && called >= 0)
@@ -111,25 +131,6 @@ bool hrf_cohort_differs(const struct hrf_cohort *cohort, const struct hrf_cohort
         return a->known && b->known && a->labels != NULL && b->labels != NULL &&
                strcmp(a->labels, b->labels) != 0;
     return a->known && b->known && (x >= 0 && y >= 0 ? x != y : a->positive != b->positive);
-}
-
-bool hrf_cohort_truth_has(const struct hrf_cohort *cohort, const struct hrf_cohort_slide *slide,
-                          size_t class)
-{
-    const char *text = slide->label_text != NULL ? slide->label_text : "";
-    const char *wanted = cohort->classes[class];
-    for (size_t n; *text != '\0'; text += n + (text[n] == ';')) {
-        n = strcspn(text, ";");
-        if (strlen(wanted) == n && strncasecmp(text, wanted, n) == 0)
-            return true;
-    }
-    return false;
-}
-
-bool hrf_cohort_score_has(const struct hrf_cohort *cohort, const struct hrf_cohort_score *score,
-                          size_t class)
-{
-    return score->known && score->classes != NULL && score->classes[class] >= cohort->threshold;
 }
 
 /* "er;pr" of the classes at the threshold. */
@@ -216,7 +217,7 @@ static size_t one_against_all(const struct hrf_cohort *cohort, size_t precision,
         if (score->known && score->classes != NULL && has_truth && !isnan(score->classes[class]))
             items[n++] = (struct hrf_labelled){ score->classes[class],
                                                 cohort->is_multilabel
-                                                    ? hrf_cohort_truth_has(cohort, slide, class)
+                                                    ? truth_has(cohort, slide, class)
                                                     : slide->truth_class == (int32_t) class };
     }
     return n;

@@ -104,14 +104,6 @@ static const struct encoder table[] = {
 };
 enum { N_ENCODERS = sizeof table / sizeof table[0] };
 
-const char *const *hrf_encoder_names(void)
-{
-    static const char *names[N_ENCODERS + 1];
-    for (size_t i = 0; i < N_ENCODERS; i++)
-        names[i] = table[i].name;
-    return names;
-}
-
 static const struct encoder *encoder_find(const char *name)
 {
     for (size_t i = 0; i < N_ENCODERS; i++)
@@ -138,9 +130,12 @@ enum hrf_encoder_pool hrf_encoder_pool_find(const char *name)
 static enum hrf_status unknown(const char *name, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) list = HRF_STRBUF_INIT;
-    for (size_t i = 0; i < N_ENCODERS; i++)
-        hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", table[i].name);
-    const char *near = hrf_nearest_word(name, hrf_encoder_names());
+    const char *names[N_ENCODERS + 1] = { NULL };
+    for (size_t i = 0; i < N_ENCODERS; i++) {
+        names[i] = table[i].name;
+        hrf_strbuf_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    const char *near = hrf_nearest_word(name, names);
     return hrf_error_set(err, HRF_E_USER, "there is no encoder '%s'%s%s%s; there are: %s", name,
                          near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
                          near != NULL ? "'?)" : "", list.text);

@@ -39,8 +39,6 @@ struct hrf_encoder_input {
     double mean[3], std[3];
 };
 
-/* Names of the encoders, NULL at the end. */
-const char *const *hrf_encoder_names(void);
 bool hrf_encoder_is_known(const char *name);
 /* The encoder `name` with the weights of the safetensors file at `weights`. HRF_E_USER: an unknown
  * name, a file that is damaged or of another network, or an option that the network cannot take. */

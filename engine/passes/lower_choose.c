@@ -140,7 +140,8 @@ static bool stands_for(const char *value, const char *name)
     return strncmp(value, name, n) == 0 && (value[n] == '\0' || strcmp(value + n, ".f32") == 0);
 }
 
-bool hrf_lower_goes_to_bf16(const struct lowering *l, const struct hrf_node *node)
+/* True for a product that computes in bfloat16 because how->keep_precisions says so. */
+static bool goes_to_bf16(const struct lowering *l, const struct hrf_node *node)
 {
     const struct hrf_lowering *how = l->how;
     if (how->keep_precisions == NULL || hrf_lower_kind_of(how, node->op) != HRF_LOWER_PRODUCT ||
@@ -205,8 +206,7 @@ static void note(const struct lowering *l, const struct hrf_node *node, const ch
 {
     if (l->notes != NULL && why != NULL)
         hrf_strbuf_addf(l->notes, "node '%s' (%s) stays in %s: %s\n", node->name,
-                        hrf_op_name(node->op),
-                        hrf_lower_goes_to_bf16(l, node) ? "bfloat16" : "float32", why);
+                        hrf_op_name(node->op), goes_to_bf16(l, node) ? "bfloat16" : "float32", why);
 }
 
 bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
@@ -214,7 +214,7 @@ bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
     const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
     const char *why = kind != HRF_LOWER_NEVER ? hrf_lower_why_kept(l, node) : NULL;
     bool low = false;
-    if (l->only_kept && !hrf_lower_goes_to_bf16(l, node))
+    if (l->only_kept && !goes_to_bf16(l, node))
         return false;
     if (why != NULL) {
         low = false;
@@ -244,7 +244,7 @@ void hrf_lower_find_useful(const struct lowering *l)
         const struct hrf_node *node = &l->from->nodes[n];
         const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
         const bool useful = hrf_lower_why_kept(l, node) == NULL &&
-                            (!l->only_kept || hrf_lower_goes_to_bf16(l, node)) &&
+                            (!l->only_kept || goes_to_bf16(l, node)) &&
                             (kind == HRF_LOWER_PRODUCT ||
                              (kind == HRF_LOWER_FOLLOWS && l->is_useful[node->outputs[0]]));
         for (int32_t i = 0; i < node->n_inputs && useful; i++)

@@ -46,12 +46,6 @@ const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t val
 HRF_CHECKED enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value,
                                            enum hrf_dtype *type, struct hrf_quantization *q,
                                            struct hrf_error *err);
-/* What a message calls a value: its node, since an exporter's names of tensors mean nothing to its
- * user, and a pass's mean nothing to anybody. */
-struct hrf_lower_called {
-    char text[192];
-};
-struct hrf_lower_called hrf_lower_call(const struct hrf_graph *graph, int32_t value);
 /* Adds a value of that type, with the name of `value` and the suffix, to the lowered graph. */
 HRF_CHECKED enum hrf_status hrf_lower_add_value(struct lowering *l, int32_t value,
                                                 const char *suffix, enum hrf_dtype type,
@@ -75,8 +69,6 @@ bool hrf_lower_keeps_scale(enum hrf_op op);
 /* True if the node has input i; and if that is a constant. */
 /* The reason why the node is kept in float32 by `keep`; NULL: it is not. */
 const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *node);
-/* True for a product that computes in bfloat16 because how->keep_precisions says so. */
-bool hrf_lower_goes_to_bf16(const struct lowering *l, const struct hrf_node *node);
 /* The reason why a product must stay in float32; NULL: it can be lowered. */
 const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *node);
 /* True if the node goes low, its inputs having been looked at before; else notes why not. */

@@ -40,9 +40,14 @@ const struct hrf_value *hrf_lower_own_form(const struct lowering *l, int32_t val
     return l->own_forms[value] >= 0 ? &l->from->values[l->own_forms[value]] : NULL;
 }
 
-struct hrf_lower_called hrf_lower_call(const struct hrf_graph *graph, int32_t value)
+/* What a message calls a value: its node, since an exporter's names of tensors mean nothing to its
+ * user, and a pass's mean nothing to anybody. */
+struct called {
+    char text[192];
+};
+static struct called call(const struct hrf_graph *graph, int32_t value)
 {
-    struct hrf_lower_called called;
+    struct called called;
     const int32_t n = graph->values[value].producer;
     if (n < 0)
         snprintf(called.text, sizeof called.text, "input '%.120s' of the model",
@@ -71,14 +76,13 @@ enum hrf_status hrf_lower_form(const struct lowering *l, int32_t value, enum hrf
         return hrf_error_set(err, HRF_E_USER,
                              "the INT8 scales have no range for %s: they belong to another model, "
                              "so calibrate again",
-                             hrf_lower_call(l->from, value).text);
+                             call(l->from, value).text);
     if (!isfinite(range->low) || !isfinite(range->high) || range->low > range->high)
         return hrf_error_set(err, HRF_E_USER,
                              "%s was seen to reach from %g to %g: the model or the calibration "
                              "sample gives numbers that are not finite; calibrate on other images, "
                              "or use another precision than int8",
-                             hrf_lower_call(l->from, value).text, (double)range->low,
-                             (double)range->high);
+                             call(l->from, value).text, (double)range->low, (double)range->high);
     hrf_lower_quantization(range->low, range->high, l->how->signed_only, type, q);
     return HRF_OK;
 }

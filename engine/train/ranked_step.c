@@ -198,11 +198,6 @@ const float *hrf_ranked_step_output(const struct hrf_ranked_step *s, int32_t i)
     return s->received != NULL ? s->received[i] : hrf_network_output(s->network, i);
 }
 
-struct hrf_session_memory hrf_ranked_step_memory(const struct hrf_ranked_step *s)
-{
-    return hrf_network_memory(s->network);
-}
-
 const char *hrf_ranked_step_text(const struct hrf_ranked_step *s)
 {
     return s->text;

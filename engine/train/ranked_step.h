@@ -32,7 +32,6 @@ HRF_CHECKED enum hrf_status hrf_ranked_step_run(struct hrf_ranked_step *step, bo
                                                 struct hrf_error *err);
 /* Output i of the graph: the loss, the gradients, the statistics of the batch. */
 const float *hrf_ranked_step_output(const struct hrf_ranked_step *step, int32_t i);
-struct hrf_session_memory hrf_ranked_step_memory(const struct hrf_ranked_step *step);
 const char *hrf_ranked_step_text(const struct hrf_ranked_step *step);
 
 #endif

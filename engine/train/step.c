@@ -328,13 +328,6 @@ int64_t hrf_train_step_statistics_count(const struct hrf_train_step *s, int32_t 
     return s->counts[i / 2];
 }
 
-struct hrf_session_memory hrf_train_step_memory(const struct hrf_train_step *s)
-{
-    return s->ranked != NULL  ? hrf_ranked_step_memory(s->ranked)
-           : s->tiled != NULL ? hrf_tiled_step_memory(s->tiled)
-                              : hrf_session_memory(s->whole.session);
-}
-
 const char *hrf_train_step_text(const struct hrf_train_step *s)
 {
     return s->ranked != NULL  ? hrf_ranked_step_text(s->ranked)

@@ -82,7 +82,6 @@ const struct hrf_trained_tensor *hrf_train_step_statistics(const struct hrf_trai
 const float *hrf_train_step_batch_statistics(const struct hrf_train_step *step, int32_t i);
 int64_t hrf_train_step_statistics_count(const struct hrf_train_step *step, int32_t i);
 
-struct hrf_session_memory hrf_train_step_memory(const struct hrf_train_step *step);
 /* "in 3 x 3 tiles, 42.1 % computed twice", or "on 2 ranks, data=2"; "" in one piece. */
 const char *hrf_train_step_text(const struct hrf_train_step *step);
 

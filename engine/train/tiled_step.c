@@ -25,11 +25,10 @@ struct hrf_tiled_step {
     struct hrf_weighted_session tail; /* inputs: features or their mean, targets */
     int32_t of_features;              /* the tail's output that is the gradient to its input */
     struct hrf_shape image, features;
-    float *images;                    /* N, H, W, C */
-    double *sums;                     /* [N][C] of the features */
-    float **gradients;                /* [trained] in ONNX order */
-    int64_t kept_bytes;               /* of all that is there beside the session of a tile */
-    struct hrf_session_memory memory; /* of the largest session */
+    float *images;      /* N, H, W, C */
+    double *sums;       /* [N][C] of the features */
+    float **gradients;  /* [trained] in ONNX order */
+    int64_t kept_bytes; /* of all that is there beside the session of a tile */
     char text[96];
 };
 
@@ -289,7 +288,6 @@ static enum hrf_status try_tiles(struct hrf_tiled_step *t, const int32_t tiles[2
     HRF_TRY(divide(t->halves.head, tiles, &p, err));
     const int32_t middle = tiles[0] / 2 * tiles[1] + tiles[1] / 2;
     HRF_TRY(create_session(t, p, middle, t->is_head_trained, &largest, err));
-    t->memory = hrf_session_memory(largest.session);
     HRF_MOVE(t->partition, p);
     describe(t, tiles);
     return find_kinds(t, err);
@@ -399,13 +397,6 @@ float *hrf_tiled_step_targets(struct hrf_tiled_step *t)
 const struct hrf_shape *hrf_tiled_step_target_shape(const struct hrf_tiled_step *t)
 {
     return hrf_session_input_shape(t->tail.session, 1);
-}
-
-struct hrf_session_memory hrf_tiled_step_memory(const struct hrf_tiled_step *t)
-{
-    struct hrf_session_memory memory = t->memory;
-    memory.activation_bytes += t->kept_bytes;
-    return memory;
 }
 
 const char *hrf_tiled_step_text(const struct hrf_tiled_step *t)

@@ -33,7 +33,6 @@ const struct hrf_shape *hrf_tiled_step_target_shape(const struct hrf_tiled_step 
 HRF_CHECKED enum hrf_status hrf_tiled_step_run(struct hrf_tiled_step *step, bool is_changed,
                                                double *loss, struct hrf_error *err);
 const float *hrf_tiled_step_gradient(const struct hrf_tiled_step *step, int32_t i);
-struct hrf_session_memory hrf_tiled_step_memory(const struct hrf_tiled_step *step);
 const char *hrf_tiled_step_text(const struct hrf_tiled_step *step);
 
 #endif

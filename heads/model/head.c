@@ -18,7 +18,8 @@ static bool is_clam(enum hrf_head_kind kind)
     return kind == HRF_HEAD_CLAM_SB || kind == HRF_HEAD_CLAM_MB;
 }
 
-void hrf_head_form_complete(struct hrf_head_form *form)
+/* Replaces every 0 (or negative share) in *form by the default of its kind. */
+static void complete_form(struct hrf_head_form *form)
 {
     const struct {
         int64_t *value, fallback;
@@ -144,7 +145,7 @@ enum hrf_status hrf_head_create(const struct hrf_head_form *form, uint64_t seed,
 {
     HRF_AUTO(hrf_head) head = hrf_calloc(1, sizeof *head);
     head->form = *form;
-    hrf_head_form_complete(&head->form);
+    complete_form(&head->form);
     HRF_TRY(check_form(&head->form, err));
     declare(head);
     head->values = hrf_try_alloc_array((size_t)head->n_values, sizeof *head->values);

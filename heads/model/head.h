@@ -46,8 +46,6 @@ struct hrf_head_form {
     double dropout;         /* 0.25; transmil: 0.1, after each attention */
     double instance_weight; /* clam: share of the instance loss, 0.3 */
 };
-/* Replaces every 0 (or negative share) in *form by the default of its kind. */
-void hrf_head_form_complete(struct hrf_head_form *form);
 
 /* How the numbers of a parameter are drawn. */
 enum hrf_head_start {

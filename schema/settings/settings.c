@@ -308,24 +308,21 @@ bool hrf_workflow_compares_margins(const struct hrf_workflow *w)
            (!(w->calibrate.budget.cosine > 0) && is_one_number);
 }
 
-struct hrf_layout_plan hrf_workflow_layout_plan(const struct hrf_workflow *w)
-{
-    return (struct hrf_layout_plan){ .data = (int32_t)w->engine.parallel.data,
-                                     .rows = (int32_t)w->engine.parallel.spatial_rows,
-                                     .columns = (int32_t)w->engine.parallel.spatial_cols,
-                                     .tensor = (int32_t)w->engine.parallel.tensor,
-                                     .stages = (int32_t)w->engine.parallel.stages,
-                                     .microbatches = (int32_t)w->engine.parallel.microbatches,
-                                     .bidirectional = w->engine.parallel.is_bidirectional,
-                                     .halos = w->engine.parallel.halos,
-                                     .bands = w->engine.parallel.bands,
-                                     .attention = w->engine.parallel.attention };
-}
-
 char *hrf_workflow_layout(const struct hrf_workflow *w)
 {
     char text[128] = "auto";
-    const struct hrf_layout_plan layout = hrf_workflow_layout_plan(w);
+    const struct hrf_layout_plan layout = {
+        .data = (int32_t)w->engine.parallel.data,
+        .rows = (int32_t)w->engine.parallel.spatial_rows,
+        .columns = (int32_t)w->engine.parallel.spatial_cols,
+        .tensor = (int32_t)w->engine.parallel.tensor,
+        .stages = (int32_t)w->engine.parallel.stages,
+        .microbatches = (int32_t)w->engine.parallel.microbatches,
+        .bidirectional = w->engine.parallel.is_bidirectional,
+        .halos = w->engine.parallel.halos,
+        .bands = w->engine.parallel.bands,
+        .attention = w->engine.parallel.attention
+    };
     if (!w->engine.parallel.is_auto)
         hrf_layout_text(&layout, text);
     return hrf_strdup(text);

@@ -470,9 +470,7 @@ bool hrf_workflow_has_budget(const struct hrf_workflow *workflow); /* calibrate.
 /* True if what INT8 loses is measured by the margin of a patch's class, else by the cosine of the
  * outputs. */
 bool hrf_workflow_compares_margins(const struct hrf_workflow *workflow);
-/* engine.parallel, unless it is to be chosen; and the text of it that the engine reads, or "auto".
- * Heap. */
-struct hrf_layout_plan hrf_workflow_layout_plan(const struct hrf_workflow *workflow);
+/* The text of engine.parallel that the engine reads, or "auto". Heap. */
 char *hrf_workflow_layout(const struct hrf_workflow *workflow);
 int64_t hrf_workflow_seconds(const char *duration); /* "D-HH:MM:SS" or "HH:MM:SS", as checked */
 bool hrf_workflow_has_precision(const struct hrf_workflow *workflow, enum hrf_precision precision);

@@ -11,9 +11,6 @@
 
 #include <stdint.h>
 
-/* The name of the tissue method in which a network decides. */
-#define HRF_TISSUE_BY_NETWORK "onnx"
-
 struct hrf_tissue_network {
     void *context;
     int64_t side;  /* px: height and width of the images that it takes, at least 1 */

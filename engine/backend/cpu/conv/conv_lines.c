@@ -13,7 +13,7 @@ static int64_t rows_of(const struct hrf_conv_shape *s, const struct hrf_conv_cut
     return c->joins_images ? s->n_images * s->out_rows : s->out_rows;
 }
 
-int64_t hrf_conv_count_parts(const struct hrf_conv_shape *s, const struct hrf_conv_cut *c)
+static int64_t count_parts(const struct hrf_conv_shape *s, const struct hrf_conv_cut *c)
 {
     return (c->joins_images ? 1 : s->n_images) * c->n_bands * c->n_strips * c->n_slices;
 }
@@ -142,6 +142,6 @@ void hrf_conv_lines_run(const struct hrf_own_conv *k, const struct hrf_conv_line
     const struct hrf_conv_work work = {
         .kernel = k, .call = call, .lines = l, .source = source, .image = -1
     };
-    hrf_parts_run(call->workspace, k->n_threads, hrf_conv_count_parts(&k->shape, &l->cut),
-                  l->scratch_bytes, run_part, &work);
+    hrf_parts_run(call->workspace, k->n_threads, count_parts(&k->shape, &l->cut), l->scratch_bytes,
+                  run_part, &work);
 }

@@ -25,7 +25,6 @@ struct hrf_conv_cut {
 };
 /* Divides output rows or columns evenly into at most *n bands or strips of *size each. */
 void hrf_conv_cut_evenly(int64_t total, int64_t *n, int64_t *size);
-int64_t hrf_conv_count_parts(const struct hrf_conv_shape *shape, const struct hrf_conv_cut *cut);
 
 struct hrf_conv_part {
     int64_t image; /* 0 with joins_images, where rows are counted through all images */
