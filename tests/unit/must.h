@@ -11,4 +11,13 @@ static inline void must(enum hrf_status status, const struct hrf_error *err)
         fail_msg("%s", err->text);
 }
 
+/* The same for an expression that names its error `err`. */
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        struct hrf_error must_err_ = { .status = HRF_OK };                                         \
+        struct hrf_error *err = &must_err_;                                                        \
+        if ((call) != HRF_OK)                                                                      \
+            fail_msg("%s", must_err_.text);                                                        \
+    } while (0)
+
 #endif

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/must.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,14 +15,6 @@
 #include <string.h>
 
 enum { WIDTH = 320, HEIGHT = 224, DOWNSAMPLE = 64, PATCH = 512, MAX_PATCHES = 1200, N_BLOBS = 4 };
-
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        struct hrf_error must_err_ = { .status = HRF_OK };                                         \
-        struct hrf_error *err = &must_err_;                                                        \
-        if ((call) != HRF_OK)                                                                      \
-            fail_msg("%s", must_err_.text);                                                        \
-    } while (0)
 
 /* A slide's tissue: ellipses; its lesion, if any: a spot of high probability. */
 struct scene {

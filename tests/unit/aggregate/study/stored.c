@@ -3,13 +3,10 @@
 #include "base/directory.h"
 #include "base/path.h"
 #include "schema/store/tasks.h"
-#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const precisions[] = { "fp32", "int8" };
 
 void stored_open(struct stored *stored)
 {

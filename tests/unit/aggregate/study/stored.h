@@ -2,17 +2,24 @@
 #ifndef HRF_TESTS_UNIT_AGGREGATE_STUDY_STORED_H
 #define HRF_TESTS_UNIT_AGGREGATE_STUDY_STORED_H
 
+#include "aggregate/study/cohort.h"
 #include "schema/store/store.h"
+#include "tests/unit/must.h"
 
 #include <stdint.h>
 
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        struct hrf_error must_err_ = { .status = HRF_OK };                                         \
-        struct hrf_error *err = &must_err_;                                                        \
-        if ((call) != HRF_OK)                                                                      \
-            fail_msg("%s", must_err_.text);                                                        \
-    } while (0)
+/* What is asked of them. */
+static const char *const classes[] = { "normal", "tumor" };
+static const char *const precisions[] = { "fp32", "int8" };
+static const struct hrf_aggregate_params params = { .name = "study",
+                                                    .classes = classes,
+                                                    .n_classes = 2,
+                                                    .positive = 1,
+                                                    .precisions = precisions,
+                                                    .n_precisions = 2,
+                                                    .rule = { .kind = HRF_SLIDE_RULE_MAX },
+                                                    .threshold = 0.5,
+                                                    .seed = 1 };
 
 struct stored {
     char *directory; /* heap */

@@ -2,21 +2,8 @@
 #include "aggregate/study/run_pair.h"
 
 #include "tests/unit/aggregate/study/stored.h"
-#include "tests/unit/unit.h"
 
 #include <string.h>
-
-static const char *const classes[] = { "normal", "tumor" };
-static const char *const precisions[] = { "fp32", "int8" };
-static const struct hrf_aggregate_params params = { .name = "study",
-                                                    .classes = classes,
-                                                    .n_classes = 2,
-                                                    .positive = 1,
-                                                    .precisions = precisions,
-                                                    .n_precisions = 2,
-                                                    .rule = { .kind = HRF_SLIDE_RULE_MAX },
-                                                    .threshold = 0.5,
-                                                    .seed = 1 };
 
 struct two {
     struct stored a, b;

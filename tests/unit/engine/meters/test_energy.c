@@ -1,29 +1,21 @@
 /* The energy meter on counters made of files. */
 #include "engine/meters/energy.h"
 
-#include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/strbuf.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char folder[] = "/tmp/hrf-energy-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
 static void put(int domain, const char *name, const char *text)
 {
-    HRF_AUTO_FREE char *directory = hrf_format("%s/intel-rapl:%d", folder, domain);
-    HRF_AUTO_FREE char *path = hrf_path_join(directory, name);
-    assert_int_equal(hrf_path_make_directories(directory, NULL), HRF_OK);
+    HRF_AUTO_FREE char *counters = hrf_format("%s/intel-rapl:%d", directory, domain);
+    HRF_AUTO_FREE char *path = hrf_path_join(counters, name);
+    assert_int_equal(hrf_path_make_directories(counters, NULL), HRF_OK);
     assert_int_equal(hrf_file_write_atomic(path, text, strlen(text), NULL), HRF_OK);
 }
 
@@ -31,7 +23,7 @@ static void nothing_to_read_is_not_measured(void **state)
 {
     (void)state;
     struct hrf_energy_meter meter;
-    hrf_energy_start(&meter, folder);
+    hrf_energy_start(&meter, directory);
     assert_true(isnan(meter.joules));
     hrf_energy_tick(&meter);
     assert_true(isnan(meter.joules));
@@ -49,7 +41,7 @@ static void packages_are_summed_and_may_run_over(void **state)
     put(2, "name", "package-1\n");
     put(2, "max_energy_range_uj", "10000000\n");
     put(2, "energy_uj", "1000000\n");
-    hrf_energy_start(&meter, folder);
+    hrf_energy_start(&meter, directory);
     hrf_energy_tick(&meter);
     assert_true(meter.joules == 0);
     put(0, "energy_uj", "9500000\n");
@@ -65,17 +57,11 @@ static void packages_are_summed_and_may_run_over(void **state)
     assert_true(isnan(meter.joules));
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    return hrf_path_remove_tree(folder, NULL) != HRF_OK;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_to_read_is_not_measured),
         cmocka_unit_test(packages_are_summed_and_may_run_over),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -1,8 +1,8 @@
 /* The GPU's meter on an emulated NVML: what it is told, and what it is not. */
 #include "engine/meters/gpu_meter.h"
 
-#include "base/directory.h"
 #include "base/file.h"
+#include "tests/unit/directory.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -10,21 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char folder[] = "/tmp/hrf-nvml-XXXXXX";
-static char script[64];
-
-static int make_folder(void **state)
+static int make_script(void **state)
 {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
-        return 1;
-    snprintf(script, sizeof script, "%s/says", folder);
-    return setenv("HRF_EMULATED_NVML", script, 1);
+    return make_directory(state) != 0 || setenv("HRF_EMULATED_NVML", file("says"), 1) != 0;
 }
 
 static void say(const char *text)
 {
-    assert_int_equal(hrf_file_write_atomic(script, text, strlen(text), NULL), HRF_OK);
+    assert_int_equal(hrf_file_write_atomic(file("says"), text, strlen(text), NULL), HRF_OK);
 }
 
 static struct hrf_gpu_meter *open_meter(void)
@@ -108,12 +101,6 @@ static void without_nvml_or_the_gpu_there_is_no_meter(void **state)
     assert_null(meter);
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    return hrf_path_remove_tree(folder, NULL) != HRF_OK;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,5 +110,5 @@ int main(void)
         cmocka_unit_test(memory_is_the_own_process_or_the_only_one),
         cmocka_unit_test(without_nvml_or_the_gpu_there_is_no_meter),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_script, remove_directory);
 }

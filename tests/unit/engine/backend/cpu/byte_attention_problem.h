@@ -25,8 +25,8 @@ static inline int32_t add_bytes(struct problem *p, const char *name, int64_t row
                                 double scale)
 {
     const bool is_signed = pick(0, 1) != 0;
-    return add_value(p->graph, name, is_signed ? HRF_S8 : HRF_U8, SHAPE(1, rows, columns), NULL,
-                     (float)scale, is_signed ? pick(-128, 127) : pick(0, 255));
+    return add_quantized(p->graph, name, is_signed ? HRF_S8 : HRF_U8, SHAPE(1, rows, columns), NULL,
+                         (float)scale, is_signed ? pick(-128, 127) : pick(0, 255));
 }
 
 /* Heads of `more_channels` beside up to MAX_SIZE. */

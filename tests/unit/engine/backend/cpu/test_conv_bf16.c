@@ -7,19 +7,10 @@
 #include "engine/ir/number.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/passes.h"
-#include "tests/ops/build.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/engine/backend/cpu/layer.h"
 
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
-
-static struct hrf_error err;
-
-static void must(enum hrf_status status)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err.text);
-}
 
 /* conv + relu; conv + residual + relu; a grouped conv whose result is float32. */
 static struct hrf_graph *lowered_graph(void)

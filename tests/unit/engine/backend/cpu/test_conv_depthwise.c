@@ -97,8 +97,8 @@ static int32_t add_weights(struct hrf_graph *graph, const struct layer *l,
         bytes[i] = (int8_t)pick(random, -127, 127);
         floats[i] = (float)bytes[i] / 128; /* BF16 holds it */
     }
-    return is_integer(l->x) ? add_value(graph, "w", HRF_S8, shape, bytes, 0, 0)
-                            : add_value(graph, "w", HRF_F32, shape, floats, 0, 0);
+    return is_integer(l->x) ? add_quantized(graph, "w", HRF_S8, shape, bytes, 0, 0)
+                            : add_quantized(graph, "w", HRF_F32, shape, floats, 0, 0);
 }
 
 static struct hrf_graph *make(const struct layer *l, uint64_t seed)
@@ -110,17 +110,17 @@ static struct hrf_graph *make(const struct layer *l, uint64_t seed)
                                      outputs_along(l, 1, l->columns));
     int32_t inputs[N_INPUTS] = { 0, 0, 0, -1, -1 };
     must(hrf_graph_create("layer", &graph, &err));
-    inputs[HRF_CONV_X] = add_value(graph, "x", l->x, SHAPE(l->n, l->channels, l->rows, l->columns),
-                                   NULL, 0.02f, l->x_zero);
+    inputs[HRF_CONV_X] = add_quantized(
+        graph, "x", l->x, SHAPE(l->n, l->channels, l->rows, l->columns), NULL, 0.02f, l->x_zero);
     inputs[HRF_CONV_WEIGHTS] = add_weights(graph, l, &random);
     inputs[HRF_CONV_BIAS] = add_floats(graph, "b", l->out_channels, -1, 1, &random);
     if (l->residual != HRF_DTYPE_NONE)
-        inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", l->residual, y, NULL, 0.013f,
-                                              l->residual_zero);
+        inputs[HRF_CONV_RESIDUAL] = add_quantized(graph, "r", l->residual, y, NULL, 0.013f,
+                                                  l->residual_zero);
     if (is_integer(l->x))
         inputs[HRF_CONV_SCALES] = add_floats(graph, "s", l->out_channels, l->weight_scale,
                                              2 * l->weight_scale, &random);
-    const int32_t output = add_value(graph, "y", l->y, y, NULL, 0.017f, l->y_zero);
+    const int32_t output = add_quantized(graph, "y", l->y, y, NULL, 0.017f, l->y_zero);
     must(hrf_graph_add_node(graph, HRF_OP_CONV, "layer", inputs, is_integer(l->x) ? 5 : 4, &output,
                             1, &a, &err));
     return graph;

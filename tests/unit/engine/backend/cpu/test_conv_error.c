@@ -5,22 +5,13 @@
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
-#include "tests/ops/build.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/engine/backend/cpu/layer.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { N_SEEDS = 2, N_STEPS = 150, OUT = 32 };
 #define UNIT 0x1p-24 /* half the distance of 1 from the next float */
-
-static struct hrf_error err;
-
-static void must(enum hrf_status status)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err.text);
-}
 
 struct layer {
     int64_t channels, size, kernel, stride, pad;
@@ -168,14 +159,6 @@ static struct data make_data(const struct layer *l, enum pixels pixels, enum wei
 }
 
 /* ---- the back end ---- */
-
-static int32_t add_value(struct hrf_graph *graph, const char *name, enum hrf_dtype type,
-                         struct hrf_shape shape, const float *data)
-{
-    int32_t index;
-    must(hrf_graph_add_value(graph, name, type, &shape, data, &index, &err));
-    return index;
-}
 
 static struct hrf_graph *make_graph(const struct layer *l, enum hrf_dtype type, const float *w)
 {

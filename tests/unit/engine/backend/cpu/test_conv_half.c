@@ -4,19 +4,10 @@
 #include "engine/backend/cpu/cpu.h"
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/ir/number.h"
-#include "tests/ops/build.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/engine/backend/cpu/layer.h"
 
 #include <math.h>
 #include <string.h>
-
-static struct hrf_error err;
-
-static void must(enum hrf_status status)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err.text);
-}
 
 struct layer {
     int64_t n, channels, size, out_channels, kernel, stride;
@@ -38,14 +29,6 @@ static const struct layer layers[] = {
     { 4, 256, 10, 256, 3, 1, HRF_ACT_NONE, false, false, "implicit_product" },
 };
 enum { N_INPUTS = HRF_CONV_SHIFTS + 1, N_LAYERS = sizeof layers / sizeof layers[0] };
-
-static int32_t add_value(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
-                         struct hrf_shape shape, const void *data)
-{
-    int32_t index;
-    must(hrf_graph_add_value(graph, name, dtype, &shape, data, &index, &err));
-    return index;
-}
 
 static int32_t add_floats(struct hrf_graph *graph, const char *name, struct hrf_shape shape,
                           double most, struct hrf_random *random)

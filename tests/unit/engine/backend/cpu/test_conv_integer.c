@@ -29,7 +29,7 @@ static int32_t add_weights(struct hrf_graph *graph, const struct layer *l,
         const int32_t any = (int32_t)hrf_random_below(random, (uint64_t)(2 * l->largest + 1));
         w[i] = (int8_t)(l->largest == 127 ? 127 : any - l->largest);
     }
-    return add_value(graph, "w", HRF_S8, SHAPE(l->out_channels, l->channels, 3, 3), w, 0, 0);
+    return add_quantized(graph, "w", HRF_S8, SHAPE(l->out_channels, l->channels, 3, 3), w, 0, 0);
 }
 
 static struct hrf_graph *make(const struct layer *l, uint64_t seed)
@@ -41,13 +41,13 @@ static struct hrf_graph *make(const struct layer *l, uint64_t seed)
                                      l->columns + l->pad[1] + l->pad[3] - 2);
     must(hrf_graph_create("layer", &graph, &err));
     int32_t inputs[HRF_CONV_SCALES + 1];
-    inputs[HRF_CONV_X] = add_value(graph, "x", l->x, SHAPE(l->n, l->channels, l->rows, l->columns),
-                                   NULL, 0.02f, l->x_zero);
+    inputs[HRF_CONV_X] = add_quantized(
+        graph, "x", l->x, SHAPE(l->n, l->channels, l->rows, l->columns), NULL, 0.02f, l->x_zero);
     inputs[HRF_CONV_WEIGHTS] = add_weights(graph, l, &random);
     inputs[HRF_CONV_BIAS] = add_floats(graph, "b", l->out_channels, -1, 1, &random);
     inputs[HRF_CONV_RESIDUAL] = HRF_NO_VALUE;
     if (l->residual != HRF_DTYPE_NONE)
-        inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", l->residual, y, NULL, 0.013f, 0);
+        inputs[HRF_CONV_RESIDUAL] = add_quantized(graph, "r", l->residual, y, NULL, 0.013f, 0);
     /* So that results fill the range, and some of them overshoot it. */
     const double typical = 2.0 / ((double)l->largest * (double)l->channels);
     inputs[HRF_CONV_SCALES] = add_floats(graph, "s", l->out_channels, typical / 2, typical,
@@ -61,7 +61,7 @@ static struct hrf_graph *make(const struct layer *l, uint64_t seed)
     a.activation_min = -0.3f;
     a.activation_max = 0.9f;
     a.alpha = 0.1f;
-    const int32_t output = add_value(graph, "y", l->y, y, NULL, 0.017f, l->y_zero);
+    const int32_t output = add_quantized(graph, "y", l->y, y, NULL, 0.017f, l->y_zero);
     must(hrf_graph_add_node(graph, HRF_OP_CONV, "conv", inputs, HRF_CONV_SCALES + 1, &output, 1, &a,
                             &err));
     return graph;

@@ -6,8 +6,7 @@
 #include "engine/backend/cpu/cpu_private.h"
 #include "engine/backend/ref/ref.h"
 #include "engine/ir/number.h"
-#include "tests/ops/build.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/engine/backend/cpu/layer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,14 +27,6 @@ static const struct hrf_kernel_row *const rows[][2] = {
 static bool fits(const struct hrf_kernel_row *row, const struct hrf_graph *graph)
 {
     return hrf_kernel_misfit(&hrf_cpu_kernels, row, graph, &graph->nodes[0]) == NULL;
-}
-
-static struct hrf_error err;
-
-static void must(enum hrf_status status)
-{
-    if (status != HRF_OK)
-        fail_msg("%s", err.text);
 }
 
 struct layer {
@@ -99,14 +90,6 @@ static struct layer random_layer(uint64_t seed)
 }
 
 /* ---- a graph of one node ---- */
-
-static int32_t add_value(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,
-                         struct hrf_shape shape, const float *data)
-{
-    int32_t index;
-    must(hrf_graph_add_value(graph, name, dtype, &shape, data, &index, &err));
-    return index;
-}
 
 /* `gap` floats between the pixels of an image: 0: it is dense. */
 static int32_t add_image(struct hrf_graph *graph, const char *name, enum hrf_dtype dtype,

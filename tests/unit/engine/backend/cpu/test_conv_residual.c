@@ -25,7 +25,7 @@ static int32_t add_bytes(struct hrf_graph *graph, struct hrf_shape shape, struct
     assert_non_null(w);
     for (int64_t i = 0; i < n; i++)
         w[i] = (int8_t)((int32_t)hrf_random_below(random, 255) - 127);
-    return add_value(graph, "w", HRF_S8, shape, w, 0, 0);
+    return add_quantized(graph, "w", HRF_S8, shape, w, 0, 0);
 }
 
 static struct hrf_attributes attributes_of(const struct layer *l)
@@ -64,14 +64,14 @@ static struct hrf_graph *make(const struct layer *l, enum hrf_dtype type, uint64
                                        : SHAPE(l->out_channels, terms);
     int32_t inputs[HRF_CONV_SCALES + 1];
     must(hrf_graph_create("layer", &graph, &err));
-    inputs[HRF_CONV_X] = add_value(graph, "x", l->x, x, NULL, 0.02f, l->x_zero);
+    inputs[HRF_CONV_X] = add_quantized(graph, "x", l->x, x, NULL, 0.02f, l->x_zero);
     inputs[HRF_CONV_WEIGHTS] = add_bytes(graph, w, &random);
     inputs[HRF_CONV_BIAS] = add_floats(graph, "b", l->out_channels, -1, 1, &random);
-    inputs[HRF_CONV_RESIDUAL] = add_value(graph, "r", l->residual, y, NULL, l->residual_scale,
-                                          l->residual_zero);
+    inputs[HRF_CONV_RESIDUAL] = add_quantized(graph, "r", l->residual, y, NULL, l->residual_scale,
+                                              l->residual_zero);
     inputs[HRF_CONV_SCALES] = add_floats(graph, "s", l->out_channels, 0.001, 0.002, &random);
-    const int32_t output = add_value(graph, "y", type, y, NULL, type == HRF_F32 ? 0 : 0.017f,
-                                     type == HRF_U8 ? 5 : 0);
+    const int32_t output = add_quantized(graph, "y", type, y, NULL, type == HRF_F32 ? 0 : 0.017f,
+                                         type == HRF_U8 ? 5 : 0);
     must(hrf_graph_add_node(graph, is_conv ? HRF_OP_CONV : HRF_OP_GEMM, "layer", inputs,
                             HRF_CONV_SCALES + 1, &output, 1, &a, &err));
     return graph;

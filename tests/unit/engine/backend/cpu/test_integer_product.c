@@ -86,7 +86,8 @@ static int32_t add_image(struct hrf_graph *graph, const char *name, enum hrf_dty
     const int64_t zero = type == HRF_F32 || pick(0, 2) == 0 ? 0
                          : type == HRF_S8                   ? pick(-128, 127)
                                                             : pick(0, 255);
-    return add_value(graph, name, type, shape, NULL, type == HRF_F32 ? 0 : scale, (int32_t)zero);
+    return add_quantized(graph, name, type, shape, NULL, type == HRF_F32 ? 0 : scale,
+                         (int32_t)zero);
 }
 
 static struct hrf_graph *make(const struct layer *l)
@@ -109,7 +110,7 @@ static struct hrf_graph *make(const struct layer *l)
     must(hrf_graph_create("layer", &graph, &err));
     int32_t inputs[HRF_CONV_SCALES + 1];
     inputs[HRF_CONV_X] = add_image(graph, "x", l->x, x, 0.02f);
-    inputs[HRF_CONV_WEIGHTS] = add_value(graph, "w", HRF_S8, weights, w, 0, 0);
+    inputs[HRF_CONV_WEIGHTS] = add_quantized(graph, "w", HRF_S8, weights, w, 0, 0);
     inputs[HRF_CONV_BIAS] = pick(0, 3) == 0
                                 ? HRF_NO_VALUE
                                 : add_floats(graph, "b", l->out_channels, -1, 1, &numbers);
