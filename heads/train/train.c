@@ -477,6 +477,12 @@ static struct hrf_scored_figures part_figures(const struct job *job, enum hrf_tr
                                    job->scores);
 }
 
+static enum hrf_status write_history(const struct job *job, struct hrf_error *err)
+{
+    return hrf_history_write(job->training->folder, job->training->attempt, hrf_epoch_rows,
+                             job->records, sizeof job->records[0], job->progress.epoch, err);
+}
+
 static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
 {
     struct progress *s = &job->progress;
@@ -501,7 +507,7 @@ static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
     if (!isnan(record->validation_auc))
         fprintf(stderr, " (AUC %.3f)", record->validation_auc);
     fputc('\n', stderr);
-    return HRF_OK;
+    return write_history(job, err);
 }
 
 static bool is_over(const struct job *job)
@@ -558,8 +564,7 @@ static enum hrf_status finish(struct job *job, struct hrf_error *err)
     memcpy(job->head->values, job->best, (size_t)job->head->n_values * sizeof *job->best);
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
     HRF_TRY(score_part(job, HRF_PART_TESTING, err));
-    HRF_TRY(hrf_history_write(folder, hrf_epoch_rows, job->records, sizeof job->records[0],
-                              job->progress.epoch, err));
+    HRF_TRY(write_history(job, err));
     HRF_TRY(hrf_predictions_write(folder, "slide", &job->set, job->parts,
                                   &job->training->recipe->classes, job->scores, err));
     hrf_crash_point("head.write.before");

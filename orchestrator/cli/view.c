@@ -1,4 +1,5 @@
-/* view.c - `hires-flow view DIR`: a run and its slides in the browser (orchestrator/view). */
+/* view.c - `hires-flow view DIR`: a run and its slides, or trainings, in the browser
+ * (orchestrator/view). */
 #include "orchestrator/view/viewer.h"
 
 #include "base/path.h"
@@ -11,7 +12,7 @@ static const char details[] =
     "Prints an address to open in a browser on this machine, and serves it until Ctrl-C. The\n"
     "address has a random token; without it nothing is answered, and nothing but this machine can\n"
     "connect. From another computer: the line with `ssh -L` that is printed, then the same\n"
-    "address there. The run may still be under way. Nothing is written.";
+    "address there. The run, or the trainings, may still be under way. Nothing is written.";
 
 #define LEAFLET "/usr/share/javascript/leaflet"
 
@@ -85,7 +86,8 @@ static int view_main(const struct hrf_command *command, int argc, char **argv)
                 HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
-    if (check_leaflet(config.leaflet, &err) != HRF_OK) {
+    if (!hrf_viewer_is_of_training(args.operands[0]) &&
+        check_leaflet(config.leaflet, &err) != HRF_OK) {
         hrf_cli_fail(command->name, &err);
         return HRF_EXIT_LACKS;
     }
@@ -97,7 +99,7 @@ static int view_main(const struct hrf_command *command, int argc, char **argv)
 const struct hrf_command hrf_cli_view = {
     .name = "view",
     .operands = "DIR",
-    .summary = "show a run and its slides in the browser",
+    .summary = "show a run and its slides, or trainings, in the browser",
     .details = details,
     .min_operands = 1,
     .max_operands = 1,

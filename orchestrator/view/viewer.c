@@ -8,6 +8,7 @@
 #include "orchestrator/view/slide_tiles.h"
 #include "orchestrator/view/view_data.h"
 #include "orchestrator/view/view_live.h"
+#include "orchestrator/view/view_training.h"
 #include "schema/settings/precision.h"
 #include "schema/store/store.h"
 
@@ -34,6 +35,7 @@ struct shown_slide {
 
 struct hrf_viewer {
     struct hrf_viewer_config config;
+    bool is_of_training;
     struct hrf_slide_tiles *tiles;
     pthread_mutex_t lock;
     /* The slide that was asked for last, because most requests are about one slide. */
@@ -248,14 +250,26 @@ static const char *type_of(const char *name)
                                          : "text/javascript; charset=utf-8";
 }
 
+static enum hrf_status answer_training(const struct hrf_viewer *viewer, const char *path,
+                                       struct answer *a, struct hrf_error *err)
+{
+    if (strcmp(path, "training.json") == 0)
+        return hrf_view_training(viewer->config.directory, &a->text, err);
+    a->type = "text/html; charset=utf-8";
+    if (strcmp(path, "report.html") == 0)
+        return hrf_view_training_report(viewer->config.directory, &a->bytes, &a->n_bytes, err);
+    return hrf_error_set(err, HRF_E_USER, "there is no '%s'", path);
+}
+
 /* Answers an address; `path` follows the token. */
 static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, struct answer *a,
                                    struct hrf_error *err)
 {
     int64_t id;
     const char *at = path;
+    const char *page = viewer->is_of_training ? "training_view.html" : "view.html";
     const struct hrf_embedded *file = hrf_embedded_find(hrf_view_files,
-                                                        *path != '\0' ? path : "view.html");
+                                                        *path != '\0' ? path : page);
     if (file != NULL) {
         a->type = type_of(file->name);
         hrf_strbuf_add(&a->text, file->text, file->n_bytes);
@@ -266,6 +280,8 @@ static enum hrf_status answer_path(struct hrf_viewer *viewer, const char *path, 
         return answer_leaflet(viewer, path, a, err);
     }
     a->type = "application/json";
+    if (viewer->is_of_training)
+        return answer_training(viewer, path, a, err);
     if (strcmp(path, "run.json") == 0) {
         forget_slide(viewer);
         return hrf_view_run(viewer->config.directory, &a->text, err);
@@ -391,7 +407,9 @@ enum hrf_status hrf_viewer_start(const struct hrf_viewer_config *config, struct 
     HRF_AUTO(hrf_viewer) viewer = hrf_calloc(1, sizeof *viewer);
     viewer->config = *config;
     pthread_mutex_init(&viewer->lock, NULL);
-    HRF_TRY(hrf_store_open_run(config->directory, &store, err));
+    viewer->is_of_training = hrf_viewer_is_of_training(config->directory);
+    if (!viewer->is_of_training)
+        HRF_TRY(hrf_store_open_run(config->directory, &store, err));
     HRF_TRY(make_token(viewer->token, err));
     HRF_TRY(hrf_slide_tiles_create(&viewer->tiles, err));
     HRF_TRY(listen_on(viewer, err));

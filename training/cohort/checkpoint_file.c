@@ -9,14 +9,20 @@
 
 enum { MAGIC = 8, HEAD = MAGIC + HRF_HASH_HEX };
 
+enum hrf_status hrf_training_check_attempt(const char *attempt, struct hrf_error *err)
+{
+    return attempt == NULL || !hrf_fence_is_set(attempt)
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_AGAIN, "another attempt goes on with this training");
+}
+
 enum hrf_status hrf_checkpoint_file_write(const char *path, const char *attempt,
                                           const char magic[8], const char key[HRF_HASH_HEX],
                                           const struct hrf_checkpoint_part *parts, size_t n_parts,
                                           struct hrf_error *err)
 {
     size_t n = HEAD;
-    if (attempt != NULL && hrf_fence_is_set(attempt))
-        return hrf_error_set(err, HRF_E_AGAIN, "another attempt goes on with this training");
+    HRF_TRY(hrf_training_check_attempt(attempt, err));
     for (size_t i = 0; i < n_parts; i++)
         n += parts[i].n_bytes;
     HRF_AUTO_FREE char *bytes = hrf_try_alloc(n + HRF_HASH_HEX);

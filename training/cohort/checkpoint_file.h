@@ -13,12 +13,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* HRF_E_AGAIN: the job's attempt whose folder is `attempt` (NULL: no job) has been revoked, and its
+ * successor has the training's files for its own. */
+HRF_CHECKED enum hrf_status hrf_training_check_attempt(const char *attempt, struct hrf_error *err);
+
 struct hrf_checkpoint_part {
     void *bytes;
     size_t n_bytes;
 };
-/* HRF_E_AGAIN: the job's attempt whose folder is `attempt` (NULL: no job) has been revoked, and its
- * successor has the file for its own. */
+/* HRF_E_AGAIN: hrf_training_check_attempt(). */
 HRF_CHECKED enum hrf_status hrf_checkpoint_file_write(const char *path, const char *attempt,
                                                       const char magic[8],
                                                       const char key[HRF_HASH_HEX],

@@ -5,6 +5,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "training/cohort/checkpoint_file.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,11 +52,12 @@ static void add_number(struct hrf_strbuf *out, double value)
         hrf_strbuf_addf(out, ",%.9g", value);
 }
 
-enum hrf_status hrf_history_write(const char *folder, const struct hrf_figure_row *rows,
-                                  const void *records, size_t size, int64_t n_epochs,
-                                  struct hrf_error *err)
+enum hrf_status hrf_history_write(const char *folder, const char *attempt,
+                                  const struct hrf_figure_row *rows, const void *records,
+                                  size_t size, int64_t n_epochs, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_strbuf) out = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_training_check_attempt(attempt, err));
     hrf_strbuf_adds(&out, "epoch");
     for (const struct hrf_figure_row *row = rows; row->key != NULL; row++)
         hrf_strbuf_addf(&out, ",%s", hrf_figure_csv_name(row));

@@ -14,8 +14,10 @@ void hrf_training_remove_leftovers(const char *folder);
 /* The same, and checkpoint.bin. */
 void hrf_training_remove_checkpoint(const char *folder);
 
-/* A line for each of n_epochs records, `size` bytes apart, with the columns of `rows`. */
-HRF_CHECKED enum hrf_status hrf_history_write(const char *folder, const struct hrf_figure_row *rows,
+/* A line for each of n_epochs records, `size` bytes apart, with the columns of `rows`; written as
+ * each epoch ends, for those who look on. HRF_E_AGAIN: hrf_training_check_attempt(). */
+HRF_CHECKED enum hrf_status hrf_history_write(const char *folder, const char *attempt,
+                                              const struct hrf_figure_row *rows,
                                               const void *records, size_t size, int64_t n_epochs,
                                               struct hrf_error *err);
 /* A line for each item that does not train: NOUN,patient,part,truth,score_CLASS... The scores of

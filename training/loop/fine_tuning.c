@@ -784,9 +784,11 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
         p->best_epoch = p->epoch;
         HRF_TRY(hrf_weights_get(job->base, network, job->best, err));
     }
-    if (is_first(job))
-        print_epoch(job, record, &pace);
-    return HRF_OK;
+    if (!is_first(job))
+        return HRF_OK;
+    print_epoch(job, record, &pace);
+    return hrf_history_write(job->folder, t->attempt, hrf_fine_tuning_epoch_rows[job->set.kind],
+                             job->records, sizeof job->records[0], p->epoch, err);
 }
 
 static bool is_over(const struct tuning_job *job)

@@ -163,8 +163,8 @@ enum hrf_status hrf_training_result_write(const struct hrf_training_result *resu
 {
     const struct hrf_training_set *set = result->set;
     const bool is_slide = t->recipe->tiler_mode == HRF_TILER_SLIDE;
-    HRF_TRY(hrf_history_write(folder, hrf_fine_tuning_epoch_rows[set->kind], result->records,
-                              sizeof result->records[0],
+    HRF_TRY(hrf_history_write(folder, t->attempt, hrf_fine_tuning_epoch_rows[set->kind],
+                              result->records, sizeof result->records[0],
                               result->records != NULL ? result->n_epochs : 0, err));
     HRF_TRY(hrf_predictions_write(folder, is_slide ? "slide" : "path", set, result->parts,
                                   &t->recipe->classes, result->scores, err));
