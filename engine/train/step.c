@@ -22,6 +22,7 @@ struct hrf_train_step {
     struct hrf_ranked_step *ranked;    /* NULL: on one rank */
     int32_t n_inputs;                  /* of the network, in one piece; then comes the target */
     int32_t *output_of;                /* [trained.n]: the output of its gradient; 0: it has none */
+    int32_t of_input;                  /* the output that is the gradient to input 0; 0: none */
     struct hrf_kept_memory memory;     /* of the session in one piece */
     float *gradient;                   /* one at a time, in ONNX order */
     bool is_changed;
@@ -99,6 +100,8 @@ static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_gra
     HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
     HRF_TRY(hrf_graph_copy(network, &made, err));
     choose_weights(made, &s->config);
+    if (s->config.has_input_gradient)
+        made->values[made->inputs[0]].is_initializer = true;
     if (is_ranked(&s->config))
         HRF_TRY(hrf_ranked_step_divide(&s->config, made, err));
     HRF_TRY(hrf_pass_training_step(made, s->config.loss, s->config.uses_batch ? &norms : NULL,
@@ -116,8 +119,10 @@ static enum hrf_status list_trained(struct hrf_train_step *s, const struct hrf_g
     s->output_of = hrf_calloc((size_t)gradients->n + 1, sizeof *s->output_of);
     for (int32_t i = 0; i < gradients->n; i++) {
         const int32_t value = hrf_graph_find_value(graph, gradients->names[i]);
+        if (value == graph->inputs[0])
+            continue;
         HRF_TRY(add_tensor(&s->trained, &graph->values[value], err));
-        s->output_of[i] = 1 + i;
+        s->output_of[s->trained.n - 1] = 1 + i;
     }
     return HRF_OK;
 }
@@ -150,9 +155,14 @@ static enum hrf_status create_whole(struct hrf_train_step *s, const struct hrf_g
     s->n_inputs = network->n_inputs;
     s->is_changed = false;
     memset(s->output_of, 0, (size_t)s->trained.n * sizeof *s->output_of);
+    s->of_input = 0;
     for (int32_t i = 0; i < made.n_gradients; i++) {
-        assert(made.weights[i] >= 0); /* the caller's networks have these weights alone */
-        s->output_of[made.weights[i]] = 1 + i;
+        /* The caller's networks have these weights alone. */
+        assert(made.weights[i] >= 0 || (s->config.has_input_gradient && s->of_input == 0));
+        if (made.weights[i] >= 0)
+            s->output_of[made.weights[i]] = 1 + i;
+        else
+            s->of_input = 1 + i;
     }
     return hrf_session_lend_kept(made.session, &s->memory, err);
 }
@@ -165,7 +175,8 @@ static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hr
     const struct hrf_train_step_config *config = &s->config;
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = HRF_E_NOMEM;
-    const int32_t asked = config->tiles[0] * config->tiles[1];
+    const int32_t asked = config->has_input_gradient ? 1 : config->tiles[0] * config->tiles[1];
+    assert(!config->has_input_gradient || !is_ranked(config));
     if (is_ranked(config))
         return hrf_ranked_step_create(graph, &s->trained, config,
                                       &network->values[network->inputs[0]].shape, &s->ranked, err);
@@ -306,6 +317,12 @@ const float *hrf_train_step_gradient(struct hrf_train_step *s, int32_t i)
         return NULL;
     hrf_nchw_from_output(output_of(s, s->output_of[i]), &s->trained.items[i].shape, s->gradient);
     return s->gradient;
+}
+
+const float *hrf_train_step_input_gradient(const struct hrf_train_step *s)
+{
+    assert(s->of_input > 0);
+    return hrf_session_output(s->whole.session, s->of_input);
 }
 
 int32_t hrf_train_step_n_statistics(const struct hrf_train_step *s)

@@ -29,6 +29,7 @@ struct hrf_train_step_config {
     /* Trained weights are those for which this is true; NULL: all that the loss depends on. */
     bool (*is_trained)(void *context, const char *weight);
     void *context;
+    bool has_input_gradient;    /* also the gradient to input 0; in one piece, on one rank */
     int32_t n_threads;          /* 0: all that the process may use */
     int64_t memory_limit_bytes; /* 0: none; HRF_E_NOMEM with both numbers if it is exceeded */
     /* Over several ranks, threads of this process or, with `comm`, processes, of which this is one:
@@ -73,6 +74,8 @@ HRF_CHECKED enum hrf_status hrf_train_step_run(struct hrf_train_step *step, doub
 /* Of the last run: the gradient to weights i, in ONNX order; valid until the next call. NULL: the
  * network of that run does not have them. */
 const float *hrf_train_step_gradient(struct hrf_train_step *step, int32_t i);
+/* With `has_input_gradient`: of the last run, the gradient to input 0, laid out as the input is. */
+const float *hrf_train_step_input_gradient(const struct hrf_train_step *step);
 
 /* With `uses_batch`: the file's mean and variance of each BATCH_NORM, one after the other, as
  * statistics 2 k and 2 k + 1; and those of the batch of the last run. The batch's variance is the

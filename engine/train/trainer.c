@@ -87,13 +87,25 @@ int64_t hrf_trainer_steps(const struct hrf_trainer *t)
 
 /* ---- a step ---- */
 
-/* The 2-norm of all gradients together. */
-static enum hrf_status find_norm(const struct hrf_trainer *t, double *norm, struct hrf_error *err)
+static const float *gradient_of(const struct hrf_trainer *t,
+                                const struct hrf_gradient_source *gradients, int32_t i)
 {
-    double squares = 0;
+    return gradients != NULL ? gradients->of(gradients->context, i)
+                             : hrf_train_step_gradient(t->step, i);
+}
+
+enum hrf_status hrf_trainer_add_squares(struct hrf_trainer *t,
+                                        const struct hrf_gradient_source *gradients, double loss,
+                                        double *squares, struct hrf_error *err)
+{
+    if (!isfinite(loss))
+        return hrf_error_set(err, HRF_E_USER,
+                             "step %" PRId64 ": the loss is not finite; a smaller learning rate or "
+                             "clipped gradients may help",
+                             hrf_trainer_steps(t) + 1);
     for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++) {
         const struct hrf_trained_tensor *w = &hrf_train_step_weights(t->step)[i];
-        const float *gradient = hrf_train_step_gradient(t->step, i);
+        const float *gradient = gradient_of(t, gradients, i);
         if (gradient == NULL)
             continue;
         const double sum = hrf_sum_of_squares(gradient, hrf_shape_count(&w->shape));
@@ -102,9 +114,8 @@ static enum hrf_status find_norm(const struct hrf_trainer *t, double *norm, stru
                                  "step %" PRId64 ": the gradient to '%s' is not finite; a smaller "
                                  "learning rate or clipped gradients may help",
                                  hrf_trainer_steps(t) + 1, w->name);
-        squares += sum;
+        *squares += sum;
     }
-    *norm = sqrt(squares);
     return HRF_OK;
 }
 
@@ -135,26 +146,28 @@ static enum hrf_status check_weights(const struct hrf_trainer *t, struct hrf_err
     return HRF_OK;
 }
 
-enum hrf_status hrf_trainer_step(struct hrf_trainer *t, double learning_rate, double *loss,
-                                 struct hrf_error *err)
+enum hrf_status hrf_trainer_update(struct hrf_trainer *t,
+                                   const struct hrf_gradient_source *gradients,
+                                   double learning_rate, double norm, struct hrf_error *err)
 {
-    double norm = 0;
-    HRF_TRY(hrf_train_step_run(t->step, loss, err));
-    if (!isfinite(*loss))
-        return hrf_error_set(err, HRF_E_USER,
-                             "step %" PRId64 ": the loss is not finite; a smaller learning rate or "
-                             "clipped gradients may help",
-                             hrf_trainer_steps(t) + 1);
-    HRF_TRY(find_norm(t, &norm, err));
     hrf_optimizer_begin(t->optimizer, learning_rate, norm);
     for (int32_t i = 0; i < hrf_train_step_n_weights(t->step); i++) {
-        const float *gradient = hrf_train_step_gradient(t->step, i);
+        const float *gradient = gradient_of(t, gradients, i);
         if (gradient != NULL)
             hrf_optimizer_update(t->optimizer, i, gradient);
     }
     update_statistics(t);
     hrf_train_step_set_changed(t->step);
     return check_weights(t, err);
+}
+
+enum hrf_status hrf_trainer_step(struct hrf_trainer *t, double learning_rate, double *loss,
+                                 struct hrf_error *err)
+{
+    double squares = 0;
+    HRF_TRY(hrf_train_step_run(t->step, loss, err));
+    HRF_TRY(hrf_trainer_add_squares(t, NULL, *loss, &squares, err));
+    return hrf_trainer_update(t, NULL, learning_rate, sqrt(squares), err);
 }
 
 /* ---- the network, and the state ---- */

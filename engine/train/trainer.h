@@ -45,6 +45,24 @@ HRF_CHECKED enum hrf_status hrf_trainer_step(struct hrf_trainer *trainer, double
                                              double *loss, struct hrf_error *err);
 int64_t hrf_trainer_steps(const struct hrf_trainer *trainer); /* done so far */
 
+/* A step in parts, for networks that are trained together: the gradients of each come from what has
+ * been run, their sums of squares are added to *squares, and each is updated with the norm of all
+ * of them, the square root. `gradients` NULL: hrf_train_step_gradient() of the last run. */
+typedef const float *hrf_gradient_of(const void *context, int32_t i);
+struct hrf_gradient_source {
+    hrf_gradient_of *of; /* NULL for weights that have none */
+    const void *context;
+};
+/* HRF_E_USER: as hrf_trainer_step(). */
+HRF_CHECKED enum hrf_status hrf_trainer_add_squares(struct hrf_trainer *trainer,
+                                                    const struct hrf_gradient_source *gradients,
+                                                    double loss, double *squares,
+                                                    struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_trainer_update(struct hrf_trainer *trainer,
+                                               const struct hrf_gradient_source *gradients,
+                                               double learning_rate, double norm,
+                                               struct hrf_error *err);
+
 /* A copy of the network with the weights of now, or their average if the optimiser keeps one: for
  * validation (hrf_session_create()) and export (hrf_onnx_write()). */
 HRF_CHECKED enum hrf_status hrf_trainer_network(const struct hrf_trainer *trainer,

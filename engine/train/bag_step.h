@@ -1,0 +1,49 @@
+/* bag_step.h - the gradients of an encoder over a bag of any number of images.
+ *
+ * What follows the encoder, such as a slide head, needs the embeddings of all images at once, and
+ * the encoder's gradients need the gradient to each embedding. So images pass twice, in batches:
+ * forward for their embeddings, and forward and backward with the loss sum(seed * embedding), the
+ * seed of an image being the gradient of the whole loss to its embedding. The sums over the batches
+ * are the gradients of the whole loss, because the encoder treats each image by itself: statistics
+ * are those of the file. Memory holds one batch, and D numbers of an image. Sums are made in the
+ * order of the batches: the same bits on any number of threads. One thread uses a bag step at a
+ * time. Example: hrf_bag_step_embed(bag, n, give, context, embeddings, err); seeds = the gradients
+ * of the head's loss to the embeddings; hrf_bag_step_run(bag, n, give, context, seeds, err); change
+ * the weights by hrf_bag_step_gradient(bag, i); hrf_bag_step_set_changed(bag);
+ */
+#ifndef HRF_ENGINE_TRAIN_BAG_STEP_H
+#define HRF_ENGINE_TRAIN_BAG_STEP_H
+
+#include "engine/train/step.h"
+
+struct hrf_bag_step; /* opaque */
+
+/* `step` is of `encoder`, whose images are a batch and whose output is their embeddings, in one
+ * piece with HRF_LOSS_LINEAR and by the statistics of the file; it was made with `config`. Both
+ * outlive the bag step. */
+HRF_CHECKED enum hrf_status hrf_bag_step_create(const struct hrf_graph *encoder,
+                                                struct hrf_train_step *step,
+                                                const struct hrf_train_step_config *config,
+                                                struct hrf_bag_step **out, struct hrf_error *err);
+void hrf_bag_step_destroy(struct hrf_bag_step *bag);
+HRF_DEFINE_AUTO(hrf_bag_step)
+
+/* Fills a batch of images, of which `first` is the bag's first, N, H, W, C; what a bag's last batch
+ * lacks may be any finite numbers. It is called for one batch after the other, from 0 on, by each
+ * pass. */
+typedef enum hrf_status hrf_bag_images(void *context, int64_t first, float *images,
+                                       struct hrf_error *err);
+/* The embeddings [n][D] of a bag's images. */
+HRF_CHECKED enum hrf_status hrf_bag_step_embed(struct hrf_bag_step *bag, int64_t n,
+                                               hrf_bag_images *images, void *context,
+                                               float *embeddings, struct hrf_error *err);
+/* The gradients of sum(seeds * embeddings), seeds [n][D]. */
+HRF_CHECKED enum hrf_status hrf_bag_step_run(struct hrf_bag_step *bag, int64_t n,
+                                             hrf_bag_images *images, void *context,
+                                             const float *seeds, struct hrf_error *err);
+/* Of the last bag: the gradient to weights i of the step, in ONNX order. */
+const float *hrf_bag_step_gradient(const struct hrf_bag_step *bag, int32_t i);
+/* The weights of the step have changed since the last pass. */
+void hrf_bag_step_set_changed(struct hrf_bag_step *bag);
+
+#endif
