@@ -111,12 +111,17 @@ static enum hrf_status write_summary(const struct train_command *c, struct hrf_e
         hrf_json_print(summary);
         return HRF_OK;
     }
-    printf("%zu %s of %lld px, ", c->list->set.n_items, c->list->set.nouns,
-           (long long)c->list->side);
+    printf("%zu %s of ", c->list->set.n_items, c->list->set.nouns);
+    if (c->list->patches != NULL)
+        printf("%lld patches of ", (long long)c->list->first_patch[c->list->set.n_items]);
+    printf("%lld px, ", (long long)c->list->side);
     if (c->left_out.n_items > 0)
         printf("%zu slide%s left out, ", c->left_out.n_items, c->left_out.n_items == 1 ? "" : "s");
     if (c->recipe->method == HRF_METHOD_KNN)
         printf("%lld nearest of embeddings of %zu numbers\n", (long long)c->recipe->neighbours,
+               c->tuning->width);
+    else if (c->recipe->head != HRF_TRAIN_NONE)
+        printf("head %s on embeddings of %zu numbers\n", hrf_words_heads[c->recipe->head],
                c->tuning->width);
     else if (c->recipe->method == HRF_METHOD_LINEAR_PROBE)
         printf("a linear model of embeddings of %zu numbers\n", c->tuning->width);

@@ -24,7 +24,10 @@ static char *describe(const struct hrf_head_labels *labels, enum hrf_head_kind k
     hrf_json_put_text(json, "kind", hrf_head_kind_names[kind]);
     hrf_json_put(json, "classes", classes);
     hrf_json_put(json, "trained_on", seen);
-    hrf_json_put_text(json, "features", labels->origin);
+    if (labels->encoder != NULL)
+        hrf_json_put_text(json, "encoder", labels->encoder);
+    else
+        hrf_json_put_text(json, "features", labels->origin);
     return hrf_json_text(json);
 }
 
@@ -82,8 +85,11 @@ enum hrf_status hrf_head_card_read(const char *path, struct hrf_head_card **out,
         HRF_TRY(hrf_json_parse(text, strlen(text), path, &json, err));
         HRF_TRY(read_list(json, "classes", path, &card->classes, &card->n_classes, err));
         HRF_TRY(read_list(json, "trained_on", path, &card->seen, &card->n_seen, err));
-        HRF_TRY(hrf_json_get_text(json, "features", path, &origin, err));
-        card->origin = hrf_strdup(origin);
+        card->is_of_encoder = json_object_get(json, "encoder") != NULL;
+        HRF_TRY(hrf_json_get_text(json, card->is_of_encoder ? "encoder" : "features", path, &origin,
+                                  err));
+        card->origin = card->is_of_encoder ? hrf_format("model_sha256=%.12s", origin)
+                                           : hrf_strdup(origin);
     }
     HRF_MOVE(*out, card);
     return HRF_OK;
@@ -110,8 +116,11 @@ enum hrf_status hrf_head_card_check(const struct hrf_head_card *card, const char
                              "slide '%s' is one that the head was trained on: its score says "
                              "nothing; %s",
                              slide, use->when_seen);
-    if (use->may_mix || card->origin == NULL ||
-        hrf_bag_same_origin(card->origin, facts.origin, use->any_precision))
+    const bool is_same = card->origin == NULL ||
+                         (card->is_of_encoder ? strstr(facts.origin, card->origin) != NULL
+                                              : hrf_bag_same_origin(card->origin, facts.origin,
+                                                                    use->any_precision));
+    if (use->may_mix || is_same)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_USER,
                          "the features of '%s' were made by something else (%s) than those that "

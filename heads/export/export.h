@@ -13,7 +13,8 @@
 struct hrf_head_labels {
     char *const *classes;
     int32_t n_classes;
-    const char *origin;      /* hrf_bag_facts */
+    const char *origin;      /* hrf_bag_facts; NULL: `encoder` says it */
+    const char *encoder;     /* SHA-256 of the encoder that it was trained together with, or NULL */
     const char *const *seen; /* slides of training and validation */
     size_t n_seen;
 };
@@ -26,7 +27,8 @@ HRF_CHECKED enum hrf_status hrf_head_export(const struct hrf_head *head,
 struct hrf_head_card {
     char **classes, **seen; /* owned */
     size_t n_classes, n_seen;
-    char *origin; /* NULL: not known */
+    char *origin;       /* NULL: not known */
+    bool is_of_encoder; /* the origin names the encoder alone */
 };
 HRF_CHECKED enum hrf_status hrf_head_card_read(const char *path, struct hrf_head_card **out,
                                                struct hrf_error *err);

@@ -320,7 +320,8 @@ enum {
     HRF_FOR_HEADS = 64,     /* scores of slides by a slide head */
     HRF_FOR_TRAINING = 128, /* slide heads that are trained */
     HRF_FOR_REPORT = 256,   /* figures and pages, which are made anew each time */
-    HRF_FOR_IMAGES = 512    /* slides as one image each, which a training reads */
+    HRF_FOR_IMAGES = 512,   /* slides as one image each, which a training reads */
+    HRF_FOR_BAGS = 1024     /* slides as bags of patches, likewise */
 };
 enum {
     HRF_SETTING_FOR_WORKERS = 1, /* workers are told it */

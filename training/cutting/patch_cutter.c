@@ -21,9 +21,11 @@ struct cut {
     const struct hrf_train_recipe *recipe;
     const struct hrf_workflow_tiler *tiler;
     const char *settings;     /* what its patches depend on beside its files, as text */
+    bool is_bag;              /* all patches are cut, without labels */
     char *slide, *annotation; /* paths; annotation NULL: none */
     char *name, *patient;     /* of the slide */
     char *folder;             /* of its pictures */
+    char key[HRF_HASH_HEX];   /* of what they depend on */
     struct hrf_error error;   /* HRF_OK: it is cut */
     bool is_left_out;         /* for the reason in `error` */
 };
@@ -46,7 +48,7 @@ static enum hrf_status of_slide(struct cut *cut, enum hrf_status status)
 }
 
 /* What the pictures of a slide depend on; they are there if its file says the same. */
-static enum hrf_status make_key(struct cut *cut, char key[HRF_HASH_HEX], struct hrf_error *err)
+static enum hrf_status make_key(struct cut *cut, struct hrf_error *err)
 {
     HRF_AUTO(hrf_hash) hash = NULL;
     char content[HRF_HASH_HEX], of_annotation[HRF_HASH_HEX] = "";
@@ -57,13 +59,13 @@ static enum hrf_status make_key(struct cut *cut, char key[HRF_HASH_HEX], struct 
     hrf_hash_text(hash, content);
     hrf_hash_text(hash, of_annotation);
     hrf_hash_text(hash, cut->settings);
-    hrf_hash_hex(hash, key);
+    hrf_hash_hex(hash, cut->key);
     return HRF_OK;
 }
 
 /* The patches that are cut, with their classes. */
 struct chosen {
-    int64_t *patches, *labels;
+    int64_t *patches, *labels; /* labels NULL: of a bag */
     int64_t n;
 };
 
@@ -128,6 +130,13 @@ static enum hrf_status write_mask(const struct cut *cut, const struct hrf_tile_p
     return write_picture(cut, file, mask, side, 1, err);
 }
 
+static void choose_all(const struct hrf_tile_plan *plan, struct chosen *out)
+{
+    out->patches = hrf_alloc_array((size_t)plan->n_patches + 1, sizeof *out->patches);
+    for (out->n = 0; out->n < plan->n_patches; out->n++)
+        out->patches[out->n] = out->n;
+}
+
 static enum hrf_status cut_patches(struct cut *cut, const struct hrf_tile_plan *plan,
                                    const struct hrf_patch_labels *labels,
                                    const struct chosen *chosen, struct hrf_strbuf *table,
@@ -147,6 +156,10 @@ static enum hrf_status cut_patches(struct cut *cut, const struct hrf_tile_plan *
         HRF_AUTO_FREE char *named = hrf_path_join(cut->name, file);
         HRF_TRY(of_slide(cut, hrf_patch_reader_read(reader, at->x, at->y, rgb, NULL, NULL, err)));
         HRF_TRY(write_picture(cut, file, rgb, side, 3, err));
+        if (chosen->labels == NULL) {
+            hrf_strbuf_addf(table, "%s\n", file);
+            continue;
+        }
         hrf_csv_add_cell(table, named);
         hrf_strbuf_addc(table, ',');
         if (r->output == HRF_LABEL_PIXELS)
@@ -160,20 +173,35 @@ static enum hrf_status cut_patches(struct cut *cut, const struct hrf_tile_plan *
     return HRF_OK;
 }
 
-/* The rows of the slide's patches, which are cut unless they are there. */
+/* *labels: NULL for a bag. */
+static enum hrf_status choose_patches(struct cut *cut, const struct hrf_tile_plan *plan,
+                                      struct hrf_patch_labels **labels, struct chosen *out,
+                                      struct hrf_error *err)
+{
+    if (!cut->is_bag) {
+        HRF_TRY(hrf_patch_labels_read(cut->annotation, &cut->recipe->classes, plan, labels, err));
+        choose(cut, plan, *labels, out);
+        return HRF_OK;
+    }
+    choose_all(plan, out);
+    if (out->n > 0)
+        return HRF_OK;
+    return of_slide(cut, hrf_error_set(err, HRF_E_USER, "no tissue was found on it"));
+}
+
+/* The rows of the slide's patches, which are cut unless they are there; of a bag their files. */
 static enum hrf_status cut_slide(struct cut *cut, struct hrf_strbuf *rows, struct hrf_error *err)
 {
-    char key[HRF_HASH_HEX];
     HRF_AUTO_FREE char *table = hrf_path_join(cut->folder, "patches.csv"), *there = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) text = HRF_STRBUF_INIT;
     HRF_AUTO_RELEASE(chosen) chosen = { .n = 0 };
     HRF_AUTO(hrf_tile_plan) plan = NULL;
     HRF_AUTO(hrf_patch_labels) labels = NULL;
     size_t n = 0;
-    HRF_TRY(make_key(cut, key, err));
+    HRF_TRY(make_key(cut, err));
     /* The first line is the key. */
     if (hrf_file_read(table, SIZE_MAX / 2, &there, &n, NULL) == HRF_OK && n >= HRF_HASH_HEX &&
-        strncmp(there, key, HRF_HASH_HEX - 1) == 0 && there[HRF_HASH_HEX - 1] == '\n') {
+        strncmp(there, cut->key, HRF_HASH_HEX - 1) == 0 && there[HRF_HASH_HEX - 1] == '\n') {
         hrf_strbuf_add(rows, there + HRF_HASH_HEX, n - HRF_HASH_HEX);
         return HRF_OK;
     }
@@ -181,9 +209,8 @@ static enum hrf_status cut_slide(struct cut *cut, struct hrf_strbuf *rows, struc
     HRF_TRY(hrf_path_make_directories(cut->folder, err));
     HRF_TRY(of_slide(
         cut, hrf_tile_slide(cut->slide, cut->tiler, 0, cut->recipe->slide_mpp, NULL, &plan, err)));
-    HRF_TRY(hrf_patch_labels_read(cut->annotation, &cut->recipe->classes, plan, &labels, err));
-    choose(cut, plan, labels, &chosen);
-    hrf_strbuf_addf(&text, "%s\n", key);
+    HRF_TRY(choose_patches(cut, plan, &labels, &chosen, err));
+    hrf_strbuf_addf(&text, "%s\n", cut->key);
     HRF_TRY(cut_patches(cut, plan, labels, &chosen, &text, err));
     HRF_TRY(hrf_file_write_atomic(table, text.text, text.length, err));
     hrf_strbuf_add(rows, text.text + HRF_HASH_HEX, text.length - HRF_HASH_HEX);
@@ -308,4 +335,77 @@ enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe, const char
     hrf_strbuf_addf(&settings, "%s\n", version);
     hrf_train_recipe_describe(recipe, HRF_FOR_TILES, &settings);
     return cut_folder(recipe, &workflow->tiler, settings.text, left_out, findings, err);
+}
+
+/* ---- bags ---- */
+
+static enum hrf_status cut_bags(struct cut *cuts, struct hrf_strbuf *rows, size_t n,
+                                struct hrf_sample_list *list, struct hrf_left_outs *left_out,
+                                struct hrf_error *err)
+{
+    HRF_AUTO_FREE bool *is_kept = hrf_calloc(n + 1, sizeof *is_kept);
+    size_t n_kept = 0, capacity = 0;
+    int64_t n_patches = 0;
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < n; i++)
+        cuts[i].error.status = cut_slide(&cuts[i], &rows[i], &cuts[i].error);
+    for (size_t i = 0; i < n; i++) { /* others are no property of the slide */
+        if (cuts[i].error.status != HRF_OK && !cuts[i].is_left_out)
+            return hrf_error_pass(err, &cuts[i].error);
+        is_kept[i] = !cuts[i].is_left_out;
+        if (cuts[i].is_left_out)
+            hrf_left_outs_add(left_out, list->items[i].name, cuts[i].error.text);
+    }
+    list->first_patch = hrf_calloc(n + 1, sizeof *list->first_patch);
+    list->patches = hrf_calloc(1, sizeof *list->patches);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_kept[i])
+            continue;
+        memcpy(list->items[i].sha256, cuts[i].key, sizeof cuts[i].key);
+        for (const char *at = rows[i].text, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+            HRF_AUTO_FREE char *file = hrf_strndup(at, (size_t)(end - at));
+            hrf_array_reserve((void **)&list->patches, &capacity, (size_t)n_patches + 1,
+                              sizeof *list->patches);
+            list->patches[n_patches++] = hrf_path_join(cuts[i].folder, file);
+        }
+        list->first_patch[++n_kept] = n_patches;
+    }
+    hrf_sample_list_keep(list, is_kept);
+    list->side = cuts[0].recipe->patch_size;
+    return n_kept > 0 ? HRF_OK
+                      : hrf_error_set(err, HRF_E_USER, "none of %zu slides of '%s' can be used", n,
+                                      list->set.labels);
+}
+
+enum hrf_status hrf_patch_cutter_bags(const struct hrf_train_recipe *recipe, const char *version,
+                                      struct hrf_sample_list *list, struct hrf_left_outs *left_out,
+                                      struct hrf_findings *findings, struct hrf_error *err)
+{
+    const size_t n = list->set.n_items;
+    HRF_AUTO(hrf_workflow) workflow = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) settings = HRF_STRBUF_INIT;
+    hrf_strbuf_addf(&settings, "bags %s\n", version);
+    hrf_train_recipe_describe(recipe, HRF_FOR_BAGS, &settings);
+    HRF_TRY(make_tiler(recipe, &workflow, findings, err));
+    HRF_AUTO_FREE struct cut *cuts = hrf_calloc(n + 1, sizeof *cuts);
+    HRF_AUTO_FREE struct hrf_strbuf *rows = hrf_calloc(n + 1, sizeof *rows);
+    for (size_t i = 0; i < n; i++) {
+        const char *file = hrf_path_name(list->items[i].path);
+        HRF_AUTO_FREE char *under = hrf_path_join("patches", file);
+        cuts[i] = (struct cut){ .recipe = recipe,
+                                .tiler = &workflow->tiler,
+                                .settings = settings.text,
+                                .is_bag = true,
+                                .slide = hrf_strdup(list->items[i].path),
+                                .name = hrf_strdup(file),
+                                .folder = hrf_path_join(recipe->out, under) };
+    }
+    const enum hrf_status status = cut_bags(cuts, rows, n, list, left_out, err);
+    for (size_t i = 0; i < n; i++) {
+        cut_release(&cuts[i]);
+        hrf_strbuf_release(&rows[i]);
+    }
+    return status;
 }

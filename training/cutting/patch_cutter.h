@@ -1,4 +1,4 @@
-/* patch_cutter.h - patches of slides with outlines, cut once into pictures with labels.
+/* patch_cutter.h - patches of slides, cut once into pictures: with labels by outlines, or as bags.
  *
  * A slide is tiled as a run tiles it. The share of a patch that lies in an outline decides its
  * label; of the patches of each class of a slide a bounded number is drawn. For a segmentation a
@@ -20,6 +20,13 @@ HRF_CHECKED enum hrf_status hrf_patch_cutter_run(struct hrf_train_recipe *recipe
                                                  struct hrf_left_outs *left_out,
                                                  struct hrf_findings *findings,
                                                  struct hrf_error *err);
+/* Cuts all patches of every slide of the list, which become its bags. Slides that cannot be read or
+ * have no tissue are left out, as by a run. */
+HRF_CHECKED enum hrf_status hrf_patch_cutter_bags(const struct hrf_train_recipe *recipe,
+                                                  const char *version, struct hrf_sample_list *list,
+                                                  struct hrf_left_outs *left_out,
+                                                  struct hrf_findings *findings,
+                                                  struct hrf_error *err);
 /* The table of patches that have been cut; heap. */
 char *hrf_patch_cutter_table(const struct hrf_train_recipe *recipe);
 

@@ -17,6 +17,7 @@
 #include "training/loop/not_finite.h"
 #include "training/loop/probe.h"
 #include "training/loop/scorer.h"
+#include "training/loop/slide_bags.h"
 #include "training/loop/training_result.h"
 #include "training/loop/weights.h"
 #include "training/samples/sampler.h"
@@ -106,12 +107,21 @@ enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *t,
     return HRF_OK;
 }
 
+static bool has_head(const struct hrf_fine_tuning *t)
+{
+    return t->recipe->head != HRF_TRAIN_NONE;
+}
+
 /* A graph with the classes of the recipe. */
 static enum hrf_status with_classes(const struct hrf_fine_tuning *t, int64_t seed,
                                     struct hrf_graph **out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) copy = NULL;
     HRF_TRY(hrf_graph_copy(t->graph, &copy, err));
+    if (has_head(t)) { /* which reads the output as it is */
+        HRF_MOVE(*out, copy);
+        return HRF_OK;
+    }
     if (t->recipe->method == HRF_METHOD_FINE_TUNING &&
         (t->recipe->output != HRF_LABEL_NUMBERS || t->is_renewed))
         hrf_last_layer_fit(copy, t->recipe->output);
@@ -155,7 +165,9 @@ static enum hrf_status check_classes(struct hrf_fine_tuning *t, struct hrf_error
     HRF_TRY(hrf_fine_tuning_shape(t, t->graph, &shaped, err));
     HRF_TRY(find_width(t, shaped, &width, err));
     const bool is_probe = r->method != HRF_METHOD_FINE_TUNING;
-    t->width = is_probe ? (size_t)width : 0;
+    t->width = is_probe || has_head(t) ? (size_t)width : 0;
+    if (has_head(t))
+        return hrf_last_layers_list(shaped, r->layers, &trained, err);
     t->added_to = is_probe || r->last_layer == HRF_LAST_LAYER_ADD ? width : 0;
     t->is_renewed = t->added_to > 0 || r->last_layer == HRF_LAST_LAYER_FRESH ||
                     (r->last_layer == HRF_LAST_LAYER_AUTO && width != n_classes);
@@ -213,10 +225,14 @@ struct tuning_job {
     struct hrf_text_list trained; /* names of weights */
     double *units, *offsets;      /* [n_classes] that numbers are trained in; NULL: as they are */
     struct hrf_trainer *trainer;
+    struct hrf_slide_trainer *pair; /* instead, of the network and a head */
+    struct hrf_head *head;          /* the pair's, borrowed: the weights that are scored */
     struct progress progress;
     struct hrf_fine_tuning_epoch *records; /* [recipe->epochs] */
-    float *best;                           /* all weights of `base` */
-    int64_t n_weights, n_steps;            /* steps of an epoch */
+    float *best;                           /* all weights of `base`, and then of the head */
+    int64_t n_weights;                     /* of both */
+    int64_t n_steps;                       /* of an epoch */
+    int64_t step_items;                    /* pictures of a step, or 1 slide */
     int32_t n_trained;                     /* tensors */
     int64_t *order;                        /* of the epoch, [n_steps * batch] */
     unsigned char *masks;                  /* of a batch, [batch][side][side]; NULL: none */
@@ -229,9 +245,39 @@ struct tuning_job {
     bool is_stopping;           /* after the present step, on every process */
 };
 
-static void tuning_job_release(struct tuning_job *job)
+/* ---- the trainer, of the network alone or with a head ---- */
+
+static struct hrf_trainer *network_trainer(const struct tuning_job *job)
+{
+    return job->pair != NULL ? hrf_slide_trainer_encoder(job->pair) : job->trainer;
+}
+
+static void destroy_trainer(struct tuning_job *job)
 {
     hrf_trainer_destroy(job->trainer);
+    hrf_slide_trainer_destroy(job->pair);
+    job->trainer = NULL;
+    job->pair = NULL;
+}
+
+static void append_state(const struct tuning_job *job, struct hrf_strbuf *out)
+{
+    if (job->pair != NULL)
+        hrf_slide_trainer_append_state(job->pair, out);
+    else
+        hrf_trainer_append_state(job->trainer, out);
+}
+
+static enum hrf_status set_state(struct tuning_job *job, const void *bytes, size_t n_bytes,
+                                 struct hrf_error *err)
+{
+    return job->pair != NULL ? hrf_slide_trainer_set_state(job->pair, bytes, n_bytes, err)
+                             : hrf_trainer_set_state(job->trainer, bytes, n_bytes, err);
+}
+
+static void tuning_job_release(struct tuning_job *job)
+{
+    destroy_trainer(job);
     hrf_graph_destroy(job->base);
     hrf_graph_destroy(job->shaped);
     hrf_graph_destroy(job->adapted);
@@ -321,7 +367,7 @@ static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error
     if (!is_first(job))
         return HRF_OK;
     snprintf(job->progress.layout, sizeof job->progress.layout, "%s", job->tuning->recipe->layout);
-    hrf_trainer_append_state(job->trainer, &state);
+    append_state(job, &state);
     const struct hrf_checkpoint_part parts[] = {
         { &job->progress, sizeof job->progress },
         { job->records, (size_t)job->tuning->recipe->epochs * sizeof *job->records },
@@ -331,7 +377,7 @@ static enum hrf_status write_checkpoint(struct tuning_job *job, struct hrf_error
     HRF_TRY(hrf_checkpoint_file_write(job->checkpoint, job->tuning->attempt, magic, job->key, parts,
                                       sizeof parts / sizeof parts[0], err));
     job->kept = hrf_clock_seconds();
-    job->kept_steps = hrf_trainer_steps(job->trainer);
+    job->kept_steps = hrf_trainer_steps(network_trainer(job));
     job->write_seconds = job->kept - begin;
     return HRF_OK;
 }
@@ -357,8 +403,8 @@ static enum hrf_status read_checkpoint(struct tuning_job *job, bool *is_there,
         bytes = hrf_try_alloc(n);
     HRF_CHECK_MEMORY(bytes != NULL, err, "no memory for a checkpoint");
     HRF_TRY(share(job, bytes, n, err));
-    HRF_TRY(hrf_trainer_set_state(job->trainer, bytes + before, n - before, err));
-    job->kept_steps = hrf_trainer_steps(job->trainer);
+    HRF_TRY(set_state(job, bytes + before, n - before, err));
+    job->kept_steps = hrf_trainer_steps(network_trainer(job));
     memcpy(&job->progress, bytes, sizeof job->progress);
     memcpy(job->records, bytes + sizeof job->progress, n_records);
     memcpy(job->best, bytes + sizeof job->progress + n_records, n_best);
@@ -423,10 +469,20 @@ static enum hrf_status create_trainer(struct tuning_job *job, struct hrf_error *
                   .comm = t->comm },
         .optimizer = hrf_train_recipe_optimizer(r),
     };
+    const struct hrf_graph *network = job->adapted != NULL ? job->adapted : job->shaped;
     HRF_TRY(hrf_scorer_memory(t, &feeding, &config.step.memory_limit_bytes, err));
-    const enum hrf_status status = hrf_trainer_create(
-        job->adapted != NULL ? job->adapted : job->shaped, &config, &job->trainer, err);
-    return hrf_scorer_explain_memory(t, &feeding, status, err);
+    if (!has_head(t)) {
+        const enum hrf_status status = hrf_trainer_create(network, &config, &job->trainer, err);
+        return hrf_scorer_explain_memory(t, &feeding, status, err);
+    }
+    config.step.layout = NULL;
+    const struct hrf_slide_trainer_config pair = { .encoder = config,
+                                                   .head = hrf_slide_head_form(r),
+                                                   .seed = (uint64_t)job->seed,
+                                                   .head_rate = r->head_rate };
+    const enum hrf_status status = hrf_slide_trainer_create(network, &pair, &job->pair, err);
+    HRF_TRY(hrf_scorer_explain_memory(t, &feeding, status, err));
+    return hrf_slide_trainer_head(job->pair, &job->head, err);
 }
 
 static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *err)
@@ -443,11 +499,20 @@ static enum hrf_status make_trainer(struct tuning_job *job, struct hrf_error *er
         HRF_TRY(hrf_last_layers_list(job->shaped, t->recipe->layers, &job->trained, err));
     }
     HRF_TRY(create_trainer(job, err));
-    const struct hrf_train_step *step = hrf_trainer_next(job->trainer);
+    const struct hrf_train_step *step = hrf_trainer_next(network_trainer(job));
     if (is_first(job) && hrf_train_step_text(step)[0] != '\0')
         fprintf(stderr, "fold %lld seed %lld: each step %s\n", (long long)job->fold,
                 (long long)job->seed, hrf_train_step_text(step));
     return HRF_OK;
+}
+
+static enum hrf_status score_part(struct tuning_job *job, const struct hrf_graph *network,
+                                  enum hrf_training_part part, struct hrf_error *err)
+{
+    const struct hrf_fine_tuning *t = job->tuning;
+    return has_head(t)
+               ? hrf_slide_bags_score(t, network, job->head, job->parts, part, job->scores, err)
+               : hrf_scorer_run(t, network, job->parts, part, job->scores, err);
 }
 
 /* Within a limit the memory is the trainer's or the scorer's, one after the other. */
@@ -458,15 +523,14 @@ static enum hrf_status score(struct tuning_job *job, const struct hrf_graph *net
     const bool is_limited = job->tuning->recipe->memory > 0 &&
                             hrf_predictions_count(&job->set, job->parts, part) > 0;
     if (is_limited) {
-        hrf_trainer_append_state(job->trainer, &state);
-        hrf_trainer_destroy(job->trainer);
-        job->trainer = NULL;
+        append_state(job, &state);
+        destroy_trainer(job);
     }
-    HRF_TRY(hrf_scorer_run(job->tuning, network, job->parts, part, job->scores, err));
+    HRF_TRY(score_part(job, network, part, err));
     if (!is_limited)
         return HRF_OK;
     HRF_TRY(create_trainer(job, err));
-    return hrf_trainer_set_state(job->trainer, state.text, state.length, err);
+    return set_state(job, state.text, state.length, err);
 }
 
 /* Numbers are trained in deviations from their mean over the pictures for training, so that the
@@ -502,8 +566,8 @@ static enum hrf_status trained_network(const struct tuning_job *job, struct hrf_
 {
     HRF_AUTO(hrf_graph) network = NULL;
     if (job->tuning->recipe->lora == 0)
-        return hrf_trainer_network(job->trainer, out, err);
-    HRF_TRY(hrf_trainer_network(job->trainer, &network, err));
+        return hrf_trainer_network(network_trainer(job), out, err);
+    HRF_TRY(hrf_trainer_network(network_trainer(job), &network, err));
     return hrf_lora_merge(job->shaped, network, out, err);
 }
 
@@ -544,16 +608,18 @@ static enum hrf_status set_up(struct tuning_job *job, struct hrf_error *err)
     const int64_t n = r->epoch_samples > 0
                           ? r->epoch_samples
                           : hrf_predictions_count(set, job->parts, HRF_PART_TRAINING);
-    job->n_steps = n / r->batch > 0 ? n / r->batch : 1;
-    job->order = hrf_alloc_array((size_t)(job->n_steps * r->batch), sizeof *job->order);
+    job->step_items = has_head(job->tuning) ? 1 : r->batch;
+    job->n_steps = n / job->step_items > 0 ? n / job->step_items : 1;
+    job->order = hrf_alloc_array((size_t)(job->n_steps * job->step_items), sizeof *job->order);
     if (job->tuning->list->has_masks) {
         const size_t side = (size_t)job->tuning->form.side;
         job->masks = hrf_alloc_array((size_t)r->batch, side * side);
     }
     HRF_TRY(make_trainer(job, err));
-    job->n_trained = hrf_train_step_n_weights(hrf_trainer_next(job->trainer));
+    job->n_trained = hrf_train_step_n_weights(hrf_trainer_next(network_trainer(job))) +
+                     (job->head != NULL ? job->head->n_parameters : 0);
     find_units(job);
-    job->n_weights = hrf_weights_count(job->base);
+    job->n_weights = hrf_weights_count(job->base) + (job->head != NULL ? job->head->n_values : 0);
     job->best = hrf_try_calloc((size_t)job->n_weights + 1, sizeof *job->best);
     HRF_CHECK_MEMORY(job->best != NULL, err, "no memory for the weights");
     return HRF_OK;
@@ -565,9 +631,11 @@ static double rate_of(const struct tuning_job *job, int64_t step)
 {
     const struct hrf_train_recipe *r = job->tuning->recipe;
     const double by_batch = (double)r->batch / 256;
-    const double most = r->learning_rate > 0                ? r->learning_rate
-                        : r->optimizer == HRF_OPTIMIZER_SGD ? 0.1 * by_batch
-                                                            : 0.0005 * sqrt(by_batch);
+    const bool is_sgd = r->optimizer == HRF_OPTIMIZER_SGD;
+    const double most = r->learning_rate > 0    ? r->learning_rate
+                        : has_head(job->tuning) ? (is_sgd ? 0.001 : 0.00002)
+                        : is_sgd                ? 0.1 * by_batch
+                                                : 0.0005 * sqrt(by_batch);
     const double all = (double)(r->epochs * job->n_steps);
     const double warm = r->warmup_epochs * (double)job->n_steps, at = (double)step;
     if (at < warm)
@@ -631,10 +699,10 @@ static void show_progress(struct tuning_job *job)
     if (!is_first(job) || !isatty(STDERR_FILENO) || now - job->shown < 0.5)
         return;
     job->shown = now;
-    fprintf(stderr, "\rfold %lld seed %lld epoch %lld: %lld of %lld pictures, loss %.4f ",
+    fprintf(stderr, "\rfold %lld seed %lld epoch %lld: %lld of %lld %s, loss %.4f ",
             (long long)job->fold, (long long)job->seed, (long long)job->progress.epoch + 1,
-            (long long)(job->progress.step * job->tuning->recipe->batch),
-            (long long)(job->n_steps * job->tuning->recipe->batch),
+            (long long)(job->progress.step * job->step_items),
+            (long long)(job->n_steps * job->step_items), job->set.nouns,
             job->progress.loss_sum / (double)job->progress.step);
 }
 
@@ -693,39 +761,71 @@ struct pace {
     int64_t n; /* pictures */
 };
 
+/* The step after that of `feed`. */
+static enum hrf_status step_of_pictures(struct tuning_job *job, struct hrf_sample_feed *feed,
+                                        double rate, double *loss, struct hrf_error *err)
+{
+    struct hrf_error why = { .status = HRF_OK };
+    enum hrf_status status = hrf_sample_feed_next(
+        feed, hrf_train_step_images(hrf_trainer_next(job->trainer)), job->masks, &why);
+    HRF_TRY(agree(job, status, &why, err));
+    if (job->masks != NULL)
+        fill_pixel_targets(job);
+    else
+        fill_targets(job, job->progress.step * job->tuning->recipe->batch);
+    status = hrf_trainer_step(job->trainer, rate, loss, &why);
+    if (status == HRF_E_USER)
+        return end_not_finite(job, &why, err);
+    return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
+}
+
+static enum hrf_status step_of_slide(struct tuning_job *job, double rate, double *loss,
+                                     struct pace *pace, struct hrf_error *err)
+{
+    const struct progress *p = &job->progress;
+    HRF_AUTO_RELEASE(hrf_step_bag) bag = { .order = NULL };
+    HRF_TRY(agree(job, HRF_OK, NULL, err));
+    hrf_step_bag_init(&bag, job->tuning, job->order[p->step], job->seed,
+                      p->epoch * job->n_steps + p->step + 1);
+    const enum hrf_status status = hrf_slide_trainer_step(job->pair, &bag.bag, rate, loss, err);
+    pace->n += bag.bag.n;
+    pace->waited += bag.waited;
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "epoch %lld, slide '%s'", (long long)p->epoch + 1,
+                              job->set.items[job->order[p->step]].name);
+    return HRF_OK;
+}
+
+/* Reads the pictures of the epoch's steps that are to be taken. */
+static enum hrf_status create_feed(struct tuning_job *job, struct hrf_sample_feed **out,
+                                   struct hrf_error *err)
+{
+    const int64_t batch = job->tuning->recipe->batch;
+    struct hrf_sample_feed_config feeding = feeding_of(job, job->progress.step);
+    int64_t own = 0, n_own = 0;
+    hrf_train_step_own_images(hrf_trainer_next(job->trainer), &own, &n_own);
+    feeding.own_first = n_own > 0 ? own : batch;
+    feeding.own_end = n_own > 0 ? own + n_own : batch;
+    return hrf_sample_feed_create(&feeding, out, err);
+}
+
 static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
     const struct hrf_train_recipe *r = t->recipe;
     struct progress *p = &job->progress;
-    const int64_t epoch = p->epoch + 1, n = job->n_steps * r->batch, first = p->step;
+    const int64_t epoch = p->epoch + 1, n = job->n_steps * job->step_items, first = p->step;
     HRF_AUTO(hrf_sample_feed) feed = NULL;
-    int64_t own = 0, n_own = 0;
-    hrf_train_step_own_images(hrf_trainer_next(job->trainer), &own, &n_own);
     hrf_sampler_draw(&t->list->set, job->parts, r->classes.n_items, r->sampling, job->seed, epoch,
                      n, job->order);
-    struct hrf_sample_feed_config feeding = feeding_of(job, first);
-    feeding.own_first = n_own > 0 ? own : r->batch;
-    feeding.own_end = n_own > 0 ? own + n_own : r->batch;
     const double begin = hrf_clock_seconds();
-    if (first < job->n_steps)
-        HRF_TRY(hrf_sample_feed_create(&feeding, &feed, err));
+    if (first < job->n_steps && !has_head(t))
+        HRF_TRY(create_feed(job, &feed, err));
     while (p->step < job->n_steps) {
         const double rate = rate_of(job, p->epoch * job->n_steps + p->step);
         double loss = 0;
-        struct hrf_error why = { .status = HRF_OK };
-        enum hrf_status status = hrf_sample_feed_next(
-            feed, hrf_train_step_images(hrf_trainer_next(job->trainer)), job->masks, &why);
-        HRF_TRY(agree(job, status, &why, err));
-        if (job->masks != NULL)
-            fill_pixel_targets(job);
-        else
-            fill_targets(job, p->step * r->batch);
-        status = hrf_trainer_step(job->trainer, rate, &loss, &why);
-        if (status == HRF_E_USER)
-            return end_not_finite(job, &why, err);
-        if (status != HRF_OK)
-            return hrf_error_pass(err, &why);
+        HRF_TRY(has_head(t) ? step_of_slide(job, rate, &loss, pace, err)
+                            : step_of_pictures(job, feed, rate, &loss, err));
         p->loss_sum += loss;
         p->step++;
         show_progress(job);
@@ -733,8 +833,11 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
         HRF_TRY(keep(job, err));
         HRF_TRY(answer(job, err));
     }
-    *pace = (struct pace){ hrf_clock_seconds() - begin,
-                           feed != NULL ? hrf_sample_feed_waited(feed) : 0, n - first * r->batch };
+    pace->seconds = hrf_clock_seconds() - begin;
+    if (feed != NULL) {
+        pace->waited = hrf_sample_feed_waited(feed);
+        pace->n = n - first * r->batch;
+    }
     return HRF_OK;
 }
 
@@ -749,9 +852,16 @@ static void print_epoch(const struct tuning_job *job, const struct hrf_fine_tuni
     if (!isnan(record->validation_figure))
         fprintf(stderr, " (%s %.3f)", kinds[job->set.kind].figure, record->validation_figure);
     if (pace->n > 0 && pace->seconds > 0)
-        fprintf(stderr, "; %.3g pictures/s, %.0f %% of it waiting for them",
-                (double)pace->n / pace->seconds, 100 * pace->waited / pace->seconds);
+        fprintf(stderr, "; %.3g %s/s, %.0f %% of it waiting for them",
+                (double)pace->n / pace->seconds, has_head(job->tuning) ? "patches" : "pictures",
+                100 * pace->waited / pace->seconds);
     fputc('\n', stderr);
+}
+
+/* The head's weights in those that are kept. */
+static float *head_of_best(struct tuning_job *job)
+{
+    return job->best + (job->n_weights - job->head->n_values);
 }
 
 static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
@@ -765,6 +875,8 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     HRF_TRY(train_epoch(job, &pace, err));
     HRF_TRY(trained_network(job, &network, err));
     HRF_TRY(finish_network(job, network, &finished, err));
+    if (job->pair != NULL)
+        HRF_TRY(hrf_slide_trainer_head(job->pair, &job->head, err));
     const enum hrf_status status = score(job, finished, HRF_PART_VALIDATION, err);
     if (status != HRF_OK)
         return hrf_error_wrap(err, status, "after epoch %lld", (long long)p->epoch + 1);
@@ -783,6 +895,9 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
         p->best_loss = isnan(record->validation_loss) ? INFINITY : record->validation_loss;
         p->best_epoch = p->epoch;
         HRF_TRY(hrf_weights_get(job->base, network, job->best, err));
+        if (job->head != NULL)
+            memcpy(head_of_best(job), job->head->values,
+                   (size_t)job->head->n_values * sizeof *job->best);
     }
     if (!is_first(job))
         return HRF_OK;
@@ -809,6 +924,7 @@ static enum hrf_status leave(const struct tuning_job *job, const struct hrf_grap
                                                 .seed = job->seed,
                                                 .key = job->key,
                                                 .network = network,
+                                                .head = job->head,
                                                 .set = &job->set,
                                                 .parts = job->parts,
                                                 .scores = job->scores,
@@ -826,14 +942,16 @@ static enum hrf_status finish(struct tuning_job *job, struct hrf_error *err)
     HRF_AUTO(hrf_graph) best = NULL;
     HRF_AUTO(hrf_graph) shaped = NULL;
     HRF_TRY(hrf_weights_set(job->base, job->best, &trained, err));
+    if (job->head != NULL)
+        memcpy(job->head->values, head_of_best(job),
+               (size_t)job->head->n_values * sizeof *job->best);
     HRF_TRY(finish_network(job, trained, &best, err));
     HRF_TRY(hrf_fine_tuning_shape(t, best, &shaped, err));
     if (t->recipe->memory > 0) { /* which is the scorer's now */
-        hrf_trainer_destroy(job->trainer);
-        job->trainer = NULL;
+        destroy_trainer(job);
     }
-    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_VALIDATION, job->scores, err));
-    HRF_TRY(hrf_scorer_run(t, shaped, job->parts, HRF_PART_TESTING, job->scores, err));
+    HRF_TRY(score_part(job, shaped, HRF_PART_VALIDATION, err));
+    HRF_TRY(score_part(job, shaped, HRF_PART_TESTING, err));
     return is_first(job) ? leave(job, best, err) : HRF_OK;
 }
 

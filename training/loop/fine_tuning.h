@@ -21,7 +21,7 @@ struct hrf_fine_tuning {
     bool is_renewed;  /* the last layer gets fresh weights ... */
     int64_t added_to; /* ... and is put behind an embedding of so many numbers; 0: it is not */
     struct hrf_sample_form form;
-    size_t width;      /* of embeddings, if these are probed: what the graph gives */
+    size_t width;      /* of embeddings, if these are probed or a head's: what the graph gives */
     float *embeddings; /* [n_items][width] (hrf_probe_embed()); heap */
     const char *version, *device;
     const char *attempt; /* folder of the job's attempt whose task it is; NULL: of no job */

@@ -9,6 +9,7 @@
 #include "schema/record/input_entry.h"
 #include "training/cohort/training_files.h"
 #include "training/loop/safetensors_write.h"
+#include "training/loop/slide_bags.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -119,11 +120,14 @@ static enum hrf_status write_model(const struct hrf_training_result *result,
     memcpy(input.std, form->std, sizeof input.std);
     HRF_AUTO_FREE char *training = describe(result, t),
                        *images = hrf_encoder_input_text(&input, mpp);
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, "model.onnx");
+    HRF_AUTO_FREE char *path = hrf_path_join(folder,
+                                             result->head != NULL ? "encoder.onnx" : "model.onnx");
     const struct hrf_onnx_entry entries[] = { { "hires_flow.training", training },
                                               { HRF_MODEL_INPUT_KEY, images } };
     HRF_TRY(hrf_onnx_write_with(result->network, entries, form->side >= LEAST_SIDE ? 2 : 1, false,
                                 path, err));
+    if (result->head != NULL)
+        HRF_TRY(hrf_slide_bags_write_head(t, result->head, result->parts, path, folder, err));
     if (!r->writes_safetensors)
         return HRF_OK;
     HRF_AUTO_FREE char *weights = hrf_path_join(folder, "model.safetensors");
@@ -151,6 +155,8 @@ static enum hrf_status write_json(const struct hrf_training_result *result,
     hrf_json_put_int(json, "version", 1);
     hrf_json_put_text(json, "key", result->key);
     hrf_json_put_bool(json, "fresh_last_layer", t->is_renewed);
+    if (result->head != NULL)
+        hrf_json_put_text(json, "head", hrf_words_heads[t->recipe->head]);
     hrf_json_put_int(json, "trained_weights", result->n_trained);
     if (hrf_layout_ranks(&t->recipe->ranks) > 1)
         hrf_json_put_text(json, "layout", t->recipe->layout);
@@ -162,7 +168,7 @@ enum hrf_status hrf_training_result_write(const struct hrf_training_result *resu
                                           struct hrf_error *err)
 {
     const struct hrf_training_set *set = result->set;
-    const bool is_slide = t->recipe->tiler_mode == HRF_TILER_SLIDE;
+    const bool is_slide = hrf_train_recipe_is_of_slides(t->recipe);
     HRF_TRY(hrf_history_write(folder, t->attempt, hrf_fine_tuning_epoch_rows[set->kind],
                               result->records, sizeof result->records[0],
                               result->records != NULL ? result->n_epochs : 0, err));

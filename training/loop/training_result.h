@@ -1,9 +1,11 @@
 /* training_result.h - what a training leaves in its folder: history.csv, predictions.csv,
- * model.onnx and, last, result.json. A training whose folder has its result.json is not repeated.
+ * model.onnx, or encoder.onnx and head.onnx, and, last, result.json. A training whose folder has
+ * its result.json is not repeated.
  */
 #ifndef HRF_TRAINING_LOOP_TRAINING_RESULT_H
 #define HRF_TRAINING_LOOP_TRAINING_RESULT_H
 
+#include "heads/model/head.h"
 #include "training/loop/fine_tuning.h"
 
 /* What a training has come to. */
@@ -25,6 +27,7 @@ struct hrf_training_result {
     int64_t fold, seed;
     const char *key;                 /* hrf_fine_tuning_key() */
     const struct hrf_graph *network; /* NULL: nothing that a run could take */
+    const struct hrf_head *head;     /* that was trained with it; NULL: none */
     const struct hrf_training_set *set;
     const enum hrf_training_part *parts;
     const float *scores;

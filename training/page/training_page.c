@@ -452,11 +452,11 @@ static void add_caption(struct hrf_out *out, const struct training_page *page,
     hrf_out_adds(out, "</figcaption></figure>\n");
 }
 
-/* The picture itself, so that the page is whole; a large one is only named. */
+/* The picture itself, so that the page is whole; a large one is only named, and so is a bag. */
 static void add_picture(struct hrf_out *out, const struct training_page *page, const char *name)
 {
     enum { MOST_BYTES = 1 << 19 };
-    for (size_t i = 0; i < page->list->set.n_items; i++) {
+    for (size_t i = 0; page->list->patches == NULL && i < page->list->set.n_items; i++) {
         const struct hrf_sample *sample = &page->list->items[i];
         HRF_AUTO_FREE char *bytes = NULL;
         size_t n = 0;

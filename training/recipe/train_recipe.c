@@ -39,7 +39,9 @@ static const char *const norm_names[] = { "frozen", "batch", NULL };
  * the pictures. */
 #define OF_PATCHES .phases = HRF_FOR_TILES
 #define OF_IMAGES  .phases = HRF_FOR_IMAGES
-#define OF_BOTH    .phases = HRF_FOR_TILES | HRF_FOR_TRAINING
+/* Where patches lie, whatever their labels. */
+#define OF_PLACES .phases = HRF_FOR_TILES | HRF_FOR_BAGS
+#define OF_BOTH   .phases = HRF_FOR_TILES | HRF_FOR_TRAINING
 
 static const struct hrf_setting rows[] = {
     { PATH("model.file", model), REQUIRED, NOT_IN_KEY,
@@ -81,20 +83,21 @@ static const struct hrf_setting rows[] = {
               "the table. With model.output sigmoid label is a list such as er;pr, or each of "
               "'classes' has a column of 0 and 1; with none the column is value, or each of "
               "'classes' has a column of numbers; with segmentation it is mask, a path. With "
-              "tiler.mode slide, beside data.slides, the "
-              "column slide stands for path" },
+              "tiler.mode slide or train.head, beside data.slides, the column slide stands for "
+              "path" },
     { PATH("data.slides", slides), NOT_IN_KEY,
-      .help = "instead: folder of slides, of which patches are cut, or which are images" },
+      .help = "instead: folder of slides, of which patches are cut, or which are images or bags of "
+              "patches" },
     { PATH("data.annotations", annotations), NOT_IN_KEY,
       .help = "with data.slides: folder of outlines, SLIDE.xml (ASAP, CAMELYON16), SLIDE.geojson "
               "(QuPath) or SLIDE_mask.tif; a slide without is of the first class, as all outside "
               "of outlines; lesions and masks are the last class" },
-    { INTEGER("data.patch_size", patch_size), .initial = "256", .min = 16, .max = 8192, OF_PATCHES,
+    { INTEGER("data.patch_size", patch_size), .initial = "256", .min = 16, .max = 8192, OF_PLACES,
       .help = "with data.slides: px of a patch" },
-    { REAL("data.mpp", mpp), .initial = "0.5", .min = 0.05, .max = 100, OF_PATCHES,
+    { REAL("data.mpp", mpp), .initial = "0.5", .min = 0.05, .max = 100, OF_PLACES,
       .help = "with data.slides: um/px of a patch" },
     { REAL("data.slide_mpp", slide_mpp), .initial = "0", .min = 0, .max = 10,
-      .phases = HRF_FOR_TILES | HRF_FOR_IMAGES,
+      .phases = HRF_FOR_TILES | HRF_FOR_IMAGES | HRF_FOR_BAGS,
       .help = "um/px of slides that do not say it; 0: they are refused" },
     { REAL("data.min_overlap", min_overlap), .initial = "0.5", .min = 0.01, .max = 1, OF_PATCHES,
       .help =
@@ -133,9 +136,16 @@ static const struct hrf_setting rows[] = {
     { INTEGER("train.epochs", epochs), .initial = "30", .min = 1, .max = 100000,
       .help = "passes over the pictures" },
     { INTEGER("train.batch", batch), .initial = "32", .min = 1, .max = 65536,
-      .help = "pictures in a step" },
+      .help = "pictures in a step; with train.head patches that the network is given at a time" },
     { INTEGER("train.epoch_samples", epoch_samples), .initial = "0", .min = 0, .max = 1e9,
       .help = "pictures that are drawn for an epoch; 0: as many as there are for training" },
+    { WORD("train.head", head, head_choice, hrf_words_heads), .initial = "none",
+      .help = "with data.slides and data.csv: a slide head that is trained together with the "
+              "network, an encoder, by a label for each slide; a slide is a step" },
+    { INTEGER("train.bag", bag), .initial = "0", .min = 0, .max = 1e9,
+      .help = "with train.head: patches of a slide in a step, drawn anew in each epoch; 0: all" },
+    { REAL("train.head_rate", head_rate), .initial = "10", .min = 0, .max = 1e6,
+      .help = "with train.head: the head's learning rate over that of the network" },
     { SIZE("train.memory", memory), .min = 1048576, .max = 1e15,
       .help = "memory limit of each training, e.g. 8GiB: what exceeds it is computed in tiles and "
               "bands; not given: what the process may use" },
@@ -151,8 +161,8 @@ static const struct hrf_setting rows[] = {
     { WORD("train.optimizer", optimizer, optimizer_kind, hrf_optimizer_names), .initial = "sgd",
       .help = "sgd with Nesterov's momentum and adamw as PyTorch's, lamb as timm's" },
     { REAL("train.learning_rate", learning_rate), .initial = "0", .min = 0, .max = 10,
-      .help =
-          "after the warm-up; 0: sgd 0.1 * batch / 256, the others 0.0005 * sqrt(batch / 256)" },
+      .help = "after the warm-up; 0: sgd 0.1 * batch / 256, the others 0.0005 * sqrt(batch / 256); "
+              "with train.head sgd 0.001, the others 0.00002" },
     { REAL("train.warmup_epochs", warmup_epochs), .initial = "1", .min = 0, .max = 100000,
       .help = "the rate grows linearly for so many epochs; then it falls to 0 as half a cosine" },
     { REAL("train.momentum", momentum), .initial = "0.9", .min = 0, .max = 0.9999,
@@ -298,6 +308,44 @@ static void check_images(struct hrf_reader *r, const struct hrf_train_recipe *re
                 "'model.input' out");
 }
 
+/* Slides that are bags of patches, by which a network and a head are trained. */
+static void check_bags(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
+{
+    if (recipe->slides == NULL || recipe->csv == NULL || recipe->folders != NULL ||
+        recipe->annotations != NULL)
+        find_at(r, "train.head",
+                "with 'train.head' exactly 'data.slides' and 'data.csv' have to be given: the "
+                "slides, and a table of their labels");
+    if (recipe->tiler_mode == HRF_TILER_SLIDE)
+        find_at(r, "train.head",
+                "a head reads the patches of a slide: 'tiler.mode' has to be patch");
+    if (recipe->output != HRF_LABEL_CLASS)
+        find_at(r, "train.head",
+                "a head tells the classes of slides: 'model.output' has to be probabilities");
+    if (recipe->method != HRF_METHOD_FINE_TUNING)
+        find_at(r, "train.head",
+                "a head is trained with the network: 'train.method' has to be fine_tuning");
+    if (recipe->last_layer != HRF_LAST_LAYER_AUTO)
+        find_at(r, "train.head",
+                "a head reads what the model's file gives, an embedding: leave 'model.last_layer' "
+                "out");
+    if (recipe->batch_norm != HRF_NORM_FROZEN)
+        find_at(r, "train.batch_norm",
+                "with 'train.head' 'train.batch_norm' has to be frozen: patches pass in batches, "
+                "and the gradients are those of the whole slide only if a patch's embedding does "
+                "not depend on the others of its batch");
+    if (hrf_layout_ranks(&recipe->ranks) * recipe->ranks.microbatches > 1)
+        find_at(r, "train.layout",
+                "with 'train.head' a step is computed on one rank: leave "
+                "'train.layout' out");
+    if (recipe->memory > 0)
+        find_at(r, "train.memory",
+                "with 'train.head' memory follows from 'train.batch': leave 'train.memory' out");
+    if (recipe->label_smoothing > 0)
+        find_at(r, "train.label_smoothing",
+                "with 'train.head' labels are not smoothed: leave 'train.label_smoothing' out");
+}
+
 static void check_pictures(struct hrf_reader *r, const struct hrf_train_recipe *recipe)
 {
     if ((recipe->folders != NULL) + (recipe->csv != NULL) + (recipe->slides != NULL) != 1)
@@ -332,7 +380,12 @@ static void check(struct hrf_reader *r, struct hrf_train_recipe *recipe)
 {
     check_lists(r, recipe);
     check_layout(r, recipe);
-    (recipe->tiler_mode == HRF_TILER_SLIDE ? check_images : check_pictures)(r, recipe);
+    if (recipe->head != HRF_TRAIN_NONE)
+        check_bags(r, recipe);
+    else
+        (recipe->tiler_mode == HRF_TILER_SLIDE ? check_images : check_pictures)(r, recipe);
+    if (recipe->head == HRF_TRAIN_NONE && recipe->bag > 0)
+        find_at(r, "train.bag", "'train.bag' goes with 'train.head'");
     if (recipe->warmup_epochs > (double)recipe->epochs) {
         const size_t i = hrf_reader_index(r, "train.warmup_epochs");
         hrf_reader_find(r, r->lines[i], r->columns[i],

@@ -57,7 +57,10 @@ struct hrf_train_recipe {
     enum hrf_train_method method;
     double cost;
     int64_t neighbours;
-    int64_t memory; /* bytes; 0: not given */
+    enum hrf_head_choice head; /* that is trained with the network, by the labels of slides */
+    int64_t bag;               /* patches of a slide in a step; 0: all */
+    double head_rate;          /* its learning rate in those of the network */
+    int64_t memory;            /* bytes; 0: not given */
     int64_t epochs, batch, epoch_samples, layers, lora, patience, min_epochs;
     double learning_rate, warmup_epochs, label_smoothing;
     double momentum, weight_decay, clip_norm, average;
@@ -83,6 +86,11 @@ HRF_CHECKED enum hrf_status hrf_train_recipe_parse(const char *text, size_t n_by
 void hrf_train_recipe_destroy(struct hrf_train_recipe *recipe);
 HRF_DEFINE_AUTO(hrf_train_recipe)
 
+/* True if what is trained on are slides with a label each: as one image, or as a bag of patches. */
+static inline bool hrf_train_recipe_is_of_slides(const struct hrf_train_recipe *recipe)
+{
+    return recipe->tiler_mode == HRF_TILER_SLIDE || recipe->head != HRF_TRAIN_NONE;
+}
 /* A row for each key; the places are in struct hrf_train_recipe. */
 extern const struct hrf_setting_table hrf_train_recipe_settings;
 /* The settings of the optimiser. */
@@ -92,7 +100,7 @@ struct hrf_optimizer_config hrf_train_recipe_optimizer(const struct hrf_train_re
 const char *hrf_train_recipe_activation(const struct hrf_train_recipe *recipe);
 /* Appends, as text for a key, every setting that changes a trained network (HRF_FOR_TRAINING), or
  * the patches that are cut of slides and their table (HRF_FOR_TILES), or slides as images
- * (HRF_FOR_IMAGES): the rows say which. */
+ * (HRF_FOR_IMAGES) or as bags (HRF_FOR_BAGS): the rows say which. */
 void hrf_train_recipe_describe(const struct hrf_train_recipe *recipe, unsigned phase,
                                struct hrf_strbuf *out);
 

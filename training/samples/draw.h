@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 
-enum hrf_draw_purpose { HRF_DRAW_ORDER = 1, HRF_DRAW_PICTURE, HRF_DRAW_WEIGHTS };
+enum hrf_draw_purpose { HRF_DRAW_ORDER = 1, HRF_DRAW_PICTURE, HRF_DRAW_WEIGHTS, HRF_DRAW_BAG };
 
 static inline struct hrf_random hrf_draw(int64_t seed, enum hrf_draw_purpose purpose, int64_t epoch,
                                          int64_t number)

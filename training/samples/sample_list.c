@@ -29,6 +29,10 @@ void hrf_sample_list_destroy(struct hrf_sample_list *list)
     for (size_t i = 0; i < list->set.n_items; i++)
         sample_release(&list->items[i]);
     hrf_free(list->items);
+    for (int64_t i = 0; list->patches != NULL && i < list->first_patch[list->set.n_items]; i++)
+        hrf_free(list->patches[i]);
+    hrf_free(list->patches);
+    hrf_free(list->first_patch);
     hrf_training_set_release(&list->set);
     hrf_free(list);
 }
@@ -91,7 +95,8 @@ static enum hrf_status read_unchanged(const struct hrf_sample_list *list, const 
 enum hrf_status hrf_sample_list_pixels(const struct hrf_sample_list *list, int64_t i,
                                        unsigned char *rgb, struct hrf_error *err)
 {
-    return read_unchanged(list, list->items[i].path, rgb, err);
+    const char *path = list->patches != NULL ? list->patches[i] : list->items[i].path;
+    return read_unchanged(list, path, rgb, err);
 }
 
 enum hrf_status hrf_sample_list_mask(const struct hrf_sample_list *list, int64_t i,
@@ -113,7 +118,7 @@ struct search {
     struct hrf_findings *findings;
     size_t n_wrong;
     struct hrf_left_outs *left_out;
-    struct hrf_text_list files; /* of the folder, if slides are images */
+    struct hrf_text_list files; /* of the folder of slides that have labels */
 };
 
 /* What the mistakes are in, for messages. */
@@ -272,7 +277,7 @@ struct columns {
 
 static const char *name_column(const struct hrf_train_recipe *recipe)
 {
-    return recipe->tiler_mode == HRF_TILER_SLIDE ? "slide" : "path";
+    return hrf_train_recipe_is_of_slides(recipe) ? "slide" : "path";
 }
 
 /* The slide's file: it has the name itself, or an ending more. HRF_E_USER: it is not there, or more
@@ -321,7 +326,7 @@ static bool find_file(struct search *s, const struct hrf_csv_row *row, const str
     const char *name = hrf_csv_cell(row, c->path);
     const struct hrf_train_recipe *recipe = s->recipe;
     struct hrf_error why = { .status = HRF_OK };
-    if (recipe->tiler_mode != HRF_TILER_SLIDE) {
+    if (!hrf_train_recipe_is_of_slides(recipe)) {
         HRF_AUTO_FREE char *folder = hrf_path_directory(recipe->csv);
         *out = hrf_path_join(folder, name);
         return true;
@@ -456,7 +461,7 @@ static void find_in_table(struct search *s)
     of_classes = c.of_classes;
     if (c.part < 0 && s->recipe->split == HRF_TRAIN_BY_COLUMN)
         wrong(s, csv_path, 1, "there is no column 'part', by which split.by divides");
-    if (s->recipe->tiler_mode == HRF_TILER_SLIDE &&
+    if (hrf_train_recipe_is_of_slides(s->recipe) &&
         hrf_path_list_directory(s->recipe->slides, &s->files, &why) != HRF_OK)
         wrong(s, s->recipe->slides, 0, "%s", why.text);
     for (size_t i = 1; i < csv->n_rows && c.path >= 0 && has_labels; i++)
@@ -656,7 +661,7 @@ enum hrf_status hrf_sample_list_find(const struct hrf_train_recipe *recipe,
                                      struct hrf_sample_list **out, struct hrf_left_outs *left_out,
                                      struct hrf_findings *findings, struct hrf_error *err)
 {
-    const bool is_of_slides = recipe->tiler_mode == HRF_TILER_SLIDE;
+    const bool is_of_slides = hrf_train_recipe_is_of_slides(recipe);
     HRF_AUTO(hrf_sample_list) list = hrf_calloc(1, sizeof *list);
     struct search s = {
         .recipe = recipe, .list = list, .findings = findings, .left_out = left_out
@@ -694,7 +699,8 @@ enum hrf_status hrf_sample_list_check(struct hrf_sample_list *list,
     struct search s = {
         .recipe = recipe, .list = list, .findings = findings, .n_wrong = list->n_wrong
     };
-    look_at_files(&s);
+    if (list->patches == NULL)
+        look_at_files(&s);
     if (recipe->output == HRF_LABEL_PIXELS)
         look_at_masks(&s);
     check_split(&s);

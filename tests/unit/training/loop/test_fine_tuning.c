@@ -4,9 +4,9 @@
 #include "engine/model/model.h"
 #include "engine/train/trainer.h"
 #include "tests/unit/figure_docs.h"
-#include "training/loop/training_result.h"
 #include "training/loop/last_layer.h"
 #include "training/loop/lora.h"
+#include "training/loop/training_result.h"
 #include "training/loop/weights.h"
 
 #include <math.h>

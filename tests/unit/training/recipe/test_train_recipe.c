@@ -89,6 +89,43 @@ static void slides_are_images_with_a_table_of_labels(void **state)
     }
 }
 
+static void a_head_is_trained_on_slides_with_a_table_of_labels(void **state)
+{
+    (void)state;
+    static const char rest[] = "version: 1\nmodel: {file: m.onnx}\nclasses: [a, b]\nout: o\n";
+    static const struct {
+        const char *text, *told;
+    } wrong[] = {
+        { "data: {slides: s}\ntrain: {head: abmil}\n", "exactly 'data.slides' and 'data.csv'" },
+        { "data: {slides: s, csv: t}\ntiler: {mode: slide}\ntrain: {head: mean}\n",
+          "'tiler.mode' has to be patch" },
+        { "data: {slides: s, csv: t}\ntrain: {head: mean, method: knn}\n",
+          "'train.method' has to be fine_tuning" },
+        { "data: {slides: s, csv: t}\ntrain: {head: mean, batch_norm: batch}\n",
+          "'train.batch_norm' has to be frozen" },
+        { "data: {slides: s, csv: t}\ntrain: {head: mean, layout: data=2}\n",
+          "computed on one rank" },
+        { "data: {folders: f}\ntrain: {bag: 5}\n", "'train.bag' goes with 'train.head'" },
+    };
+    HRF_AUTO(hrf_train_recipe) r = NULL;
+    HRF_AUTO_RELEASE(hrf_findings) none = HRF_FINDINGS_INIT;
+    HRF_AUTO_FREE char *good = hrf_format("%sdata: {slides: s, csv: t}\nsplit: {by: column}\n"
+                                          "train: {head: transmil, bag: 64}\n",
+                                          rest);
+    assert_int_equal(parse(good, &r, &none), HRF_OK);
+    assert_int_equal(r->head, HRF_TRAIN_TRANSMIL);
+    assert_int_equal(r->bag, 64);
+    assert_true(hrf_train_recipe_is_of_slides(r));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        HRF_AUTO(hrf_train_recipe) other = NULL;
+        HRF_AUTO_RELEASE(hrf_findings) findings = HRF_FINDINGS_INIT;
+        HRF_AUTO_FREE char *text = hrf_format("%s%s", rest, wrong[i].text);
+        assert_int_equal(parse(text, &other, &findings), HRF_E_USER);
+        if (strstr(findings.text.text, wrong[i].told) == NULL)
+            fail_msg("not told: %s\nbut: %s", wrong[i].told, findings.text.text);
+    }
+}
+
 /* The small file with more settings of `data`, and of others, described. */
 static char *described(const char *of_data, const char *more, unsigned phase)
 {
@@ -104,8 +141,13 @@ static char *described(const char *of_data, const char *more, unsigned phase)
     return hrf_strbuf_detach(&text);
 }
 
-enum { TRAINING = HRF_FOR_TRAINING, TILES = HRF_FOR_TILES, IMAGES = HRF_FOR_IMAGES };
-static const unsigned phases[] = { TRAINING, TILES, IMAGES };
+enum {
+    TRAINING = HRF_FOR_TRAINING,
+    TILES = HRF_FOR_TILES,
+    IMAGES = HRF_FOR_IMAGES,
+    BAGS = HRF_FOR_BAGS
+};
+static const unsigned phases[] = { TRAINING, TILES, IMAGES, BAGS };
 
 /* These settings change the results of `changed`, phases together, and of no other. */
 static void check(const char *of_data, const char *more, unsigned changed)
@@ -128,11 +170,13 @@ static void what_changes_a_result_names_it(void **state)
     check("", "augment: {stain: 0.1}\n", TRAINING);
     check("", "split: {seed: 2}\n", TRAINING | TILES);
     /* Trainings see these in the pictures. */
-    check(", slide_mpp: 0.3", "", TILES | IMAGES);
+    check(", slide_mpp: 0.3", "", TILES | IMAGES | BAGS);
+    check(", patch_size: 64", "", TILES | BAGS);
+    check(", mpp: 1", "", TILES | BAGS);
     check("", "tiler: {slide: {size: 64}}\n", IMAGES);
     check("", "tiler: {slide: {mpp: 1}}\n", IMAGES);
-    static const char *const of_patches[] = { ", patch_size: 64", ", mpp: 1", ", min_overlap: 0.1",
-                                              ", slide_patches: 9", ", patient_until: _" };
+    static const char *const of_patches[] = { ", min_overlap: 0.1", ", slide_patches: 9",
+                                              ", patient_until: _" };
     for (size_t i = 0; i < sizeof of_patches / sizeof of_patches[0]; i++)
         check(of_patches[i], "", TILES);
 }
@@ -166,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_short_file_has_the_defaults),
         cmocka_unit_test(all_mistakes_are_told_at_once),
         cmocka_unit_test(slides_are_images_with_a_table_of_labels),
+        cmocka_unit_test(a_head_is_trained_on_slides_with_a_table_of_labels),
         cmocka_unit_test(what_changes_a_result_names_it),
         cmocka_unit_test(a_row_changes_the_keys_of_exactly_its_phases),
     };

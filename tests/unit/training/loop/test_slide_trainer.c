@@ -1,0 +1,223 @@
+/* An encoder and a head that are trained together: the gradients in two passes are those of both
+ * networks as one graph; steps, and their state. */
+#include "base/random.h"
+#include "engine/model/model.h"
+#include "tests/unit/must.h"
+#include "training/loop/slide_trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SIDE = 32, BATCH = 2, N = 5, WIDTH = 12, N_CLASSES = 3, LABEL = 1, DROPOUT = 9 };
+enum { IMAGE = SIDE * SIDE * 3 };
+
+static struct hrf_graph *make_encoder(int64_t n_images)
+{
+    const struct hrf_shape shape = { 4, { n_images, 3, SIDE, SIDE } };
+    struct hrf_graph *graph = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    must(hrf_model_make("resnet:1,8", WIDTH, SIDE, 3, &graph, &err), &err);
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        struct hrf_value *value = &graph->values[v];
+        char *name = hrf_format("encoder.%s", value->name); /* heads have an fc.weight, too */
+        hrf_free(value->name);
+        value->name = name;
+        value->is_initializer = value->data != NULL; /* as those of a file */
+    }
+    must(hrf_graph_set_input_shape(graph, 0, &shape, &err), &err);
+    must(hrf_graph_infer_shapes(graph, &err), &err);
+    return graph;
+}
+
+static struct hrf_slide_trainer_config config_of(enum hrf_head_kind kind, int32_t n_threads)
+{
+    return (struct hrf_slide_trainer_config){
+        .encoder = { .step = { .device = "cpu", .n_threads = n_threads },
+                     .optimizer = hrf_optimizer_default(HRF_OPTIMIZER_ADAMW) },
+        .head = { .kind = kind,
+                  .n_classes = N_CLASSES,
+                  .hidden = 16,
+                  .attention = 8,
+                  .landmarks = 4,
+                  .heads = 2,
+                  .samples = 2,
+                  .dropout = 0.25,
+                  .instance_weight = 0.3 },
+        .seed = 5,
+        .head_rate = 2,
+    };
+}
+
+static void fill(float *numbers, int64_t n, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = (float)((double)(hrf_random_u64(&random) >> 40) / 0x1p23 - 1);
+}
+
+/* The images of the bag; what the last batch lacks is no image. */
+static enum hrf_status give(void *context, int64_t first, float *images, struct hrf_error *err)
+{
+    const float *bag = context;
+    (void)err;
+    for (int64_t i = 0; i < BATCH; i++)
+        if (first + i < N)
+            memcpy(images + i * IMAGE, bag + (first + i) * IMAGE, IMAGE * sizeof *bag);
+        else
+            fill(images + i * IMAGE, IMAGE, 77);
+    return HRF_OK;
+}
+
+/* ---- both networks as one graph ---- */
+
+/* Puts `head` behind the output of `graph`; after its first input, those of dropout follow. */
+static void join(struct hrf_graph *graph, const struct hrf_graph *head)
+{
+    HRF_AUTO_FREE int32_t *number = hrf_alloc_array((size_t)head->n_values + 1, sizeof *number);
+    int32_t inputs[16], n_inputs = 1;
+    struct hrf_error err = { .status = HRF_OK };
+    inputs[0] = graph->inputs[0];
+    for (int32_t v = 0; v < head->n_values; v++) {
+        const struct hrf_value *value = &head->values[v];
+        HRF_AUTO_FREE char *name = value->is_initializer ? hrf_strdup(value->name)
+                                                         : hrf_format("head.%d", (int)v);
+        if (v == head->inputs[0]) {
+            number[v] = graph->outputs[0];
+            continue;
+        }
+        must(hrf_graph_add_value(graph, name, value->dtype, &value->shape, value->data, &number[v],
+                                 &err),
+             &err);
+        graph->values[number[v]].is_initializer = value->is_initializer;
+    }
+    for (int32_t n = 0; n < head->n_nodes; n++) {
+        const struct hrf_node *node = &head->nodes[n];
+        int32_t from[16], to[4];
+        HRF_AUTO_FREE char *name = hrf_format("head node %d", (int)n);
+        assert_true(node->n_inputs <= 16 && node->n_outputs <= 4);
+        for (int32_t i = 0; i < node->n_inputs; i++)
+            from[i] = node->inputs[i] >= 0 ? number[node->inputs[i]] : node->inputs[i];
+        for (int32_t i = 0; i < node->n_outputs; i++)
+            to[i] = node->outputs[i] >= 0 ? number[node->outputs[i]] : node->outputs[i];
+        must(hrf_graph_add_node(graph, node->op, name, from, node->n_inputs, to, node->n_outputs,
+                                &node->attributes, &err),
+             &err);
+    }
+    for (int32_t i = 1; i < head->n_inputs; i++)
+        inputs[n_inputs++] = number[head->inputs[i]];
+    must(hrf_graph_set_io(graph, inputs, n_inputs, &number[head->outputs[0]], 1, &err), &err);
+}
+
+/* A step of the joined graph, on the whole bag at once. */
+static struct hrf_train_step *run_joined(const struct hrf_slide_trainer_config *config,
+                                         const float *bag, double *loss)
+{
+    const struct hrf_head_step made = { .n = N, .label = LABEL };
+    const struct hrf_train_step_config whole = { .device = "cpu",
+                                                 .loss = HRF_LOSS_LINEAR,
+                                                 .tiles = { 1, 1 } };
+    struct hrf_head_form form = config->head;
+    struct hrf_random random = hrf_random_init(DROPOUT);
+    struct hrf_train_step *step = NULL;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_head) head = NULL;
+    HRF_AUTO(hrf_graph) network = NULL;
+    HRF_AUTO(hrf_graph) graph = make_encoder(N);
+    form.width = WIDTH;
+    must(hrf_head_create(&form, config->seed, &head, &err), &err);
+    must(hrf_head_step_network(head, &made, &network, &err), &err);
+    join(graph, network);
+    must(hrf_train_step_create(graph, &whole, &step, &err), &err);
+    memcpy(hrf_train_step_images(step), bag, N * IMAGE * sizeof *bag);
+    for (int32_t i = 1; i < graph->n_inputs; i++) {
+        const struct hrf_shape *shape = &graph->values[graph->inputs[i]].shape;
+        hrf_head_draw_dropout(form.dropout, hrf_random_u64(&random), shape->dims[0], shape->dims[1],
+                              hrf_train_step_input(step, i));
+    }
+    hrf_head_step_factors(head, &made, 1, hrf_train_step_targets(step));
+    must(hrf_train_step_run(step, loss, &err), &err);
+    return step;
+}
+
+static void two_passes_give_the_gradients_of_one_graph(void **state)
+{
+    (void)state;
+    HRF_AUTO_FREE float *bag = hrf_alloc_array(N, IMAGE * sizeof *bag);
+    fill(bag, (int64_t)N * IMAGE, 1);
+    for (int kind = 0; kind < HRF_N_HEADS; kind++) {
+        const struct hrf_slide_trainer_config config = config_of((enum hrf_head_kind)kind, 0);
+        const struct hrf_slide_bag given = { N, LABEL, DROPOUT, give, bag };
+        struct hrf_error err = { .status = HRF_OK };
+        double expected = 0, loss = 0, most = 0, off = 0;
+        int32_t n_of_head = 0;
+        HRF_AUTO(hrf_graph) encoder = make_encoder(BATCH);
+        HRF_AUTO(hrf_slide_trainer) trainer = NULL;
+        HRF_AUTO(hrf_train_step) joined = run_joined(&config, bag, &expected);
+        must(hrf_slide_trainer_create(encoder, &config, &trainer, &err), &err);
+        must(hrf_slide_trainer_run(trainer, &given, &loss, &err), &err);
+        if (fabs(loss - expected) > 1e-5 * fabs(expected))
+            fail_msg("%s: loss %g and %g", hrf_head_kind_names[kind], loss, expected);
+        for (int32_t i = 0; i < hrf_train_step_n_weights(joined); i++) {
+            const struct hrf_trained_tensor *w = &hrf_train_step_weights(joined)[i];
+            const float *wanted = hrf_train_step_gradient(joined, i);
+            const float *found = hrf_slide_trainer_gradient(trainer, w->name);
+            assert_non_null(found);
+            n_of_head += hrf_graph_find_value(encoder, w->name) < 0;
+            for (int64_t k = 0; k < hrf_shape_count(&w->shape); k++) {
+                most = fmax(most, fabs((double)wanted[k]));
+                off = fmax(off, fabs((double)wanted[k] - (double)found[k]));
+            }
+        }
+        assert_true(n_of_head > 0 && most > 0);
+        if (off > 1e-5 * most)
+            fail_msg("%s: %g of %g", hrf_head_kind_names[kind], off, most);
+    }
+}
+
+/* Weights, moments and all else after two steps; heap. */
+static struct hrf_strbuf train(const struct hrf_slide_trainer_config *config, float *bag,
+                               const struct hrf_strbuf *state, int n_steps, double *loss)
+{
+    const struct hrf_slide_bag given = { N, LABEL, DROPOUT, give, bag };
+    struct hrf_strbuf out = HRF_STRBUF_INIT;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) encoder = make_encoder(BATCH);
+    HRF_AUTO(hrf_slide_trainer) trainer = NULL;
+    must(hrf_slide_trainer_create(encoder, config, &trainer, &err), &err);
+    if (state != NULL)
+        must(hrf_slide_trainer_set_state(trainer, state->text, state->length, &err), &err);
+    for (int i = 0; i < n_steps; i++)
+        must(hrf_slide_trainer_step(trainer, &given, 1e-3, loss, &err), &err);
+    hrf_slide_trainer_append_state(trainer, &out);
+    return out;
+}
+
+static void steps_go_on_from_a_state_with_the_same_bytes_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    const struct hrf_slide_trainer_config one = config_of(HRF_HEAD_ABMIL, 1),
+                                          two = config_of(HRF_HEAD_ABMIL, 2);
+    HRF_AUTO_FREE float *bag = hrf_alloc_array(N, IMAGE * sizeof *bag);
+    double first = 0, last = 0, again = 0;
+    fill(bag, (int64_t)N * IMAGE, 1);
+    HRF_AUTO_RELEASE(hrf_strbuf) begun = train(&one, bag, NULL, 1, &first);
+    HRF_AUTO_RELEASE(hrf_strbuf) whole = train(&one, bag, NULL, 4, &last);
+    HRF_AUTO_RELEASE(hrf_strbuf) resumed = train(&two, bag, &begun, 3, &again);
+    assert_true(last < first && last == again);
+    assert_int_equal(whole.length, resumed.length);
+    assert_memory_equal(whole.text, resumed.text, whole.length);
+    HRF_AUTO(hrf_graph) encoder = make_encoder(BATCH);
+    HRF_AUTO(hrf_slide_trainer) trainer = NULL;
+    assert_int_equal(hrf_slide_trainer_create(encoder, &one, &trainer, NULL), HRF_OK);
+    for (size_t n = 0; n < 24; n += 7)
+        assert_int_equal(hrf_slide_trainer_set_state(trainer, whole.text, n, NULL), HRF_E_USER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_passes_give_the_gradients_of_one_graph),
+        cmocka_unit_test(steps_go_on_from_a_state_with_the_same_bytes_on_any_number_of_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

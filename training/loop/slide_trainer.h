@@ -1,0 +1,65 @@
+/* slide_trainer.h - an encoder and a slide head that are trained together by the labels of slides.
+ *
+ * A slide is a bag of patches, and a step: the encoder embeds all patches, the head gives the loss,
+ * its own gradients and that to each embedding, and the encoder's gradients follow from these
+ * (engine/train/bag_step.h), exactly. One update then changes both. A step is a function of the
+ * weights, the moments, the patches and the numbers that dropout draws: the same bits on any number
+ * of threads. One thread uses a trainer at a time.
+ */
+#ifndef HRF_TRAINING_LOOP_SLIDE_TRAINER_H
+#define HRF_TRAINING_LOOP_SLIDE_TRAINER_H
+
+#include "engine/train/bag_step.h"
+#include "engine/train/trainer.h"
+#include "heads/model/head.h"
+
+struct hrf_slide_trainer; /* opaque */
+
+struct hrf_slide_trainer_config {
+    struct hrf_trainer_config encoder; /* its loss does not count */
+    struct hrf_head_form head;         /* its width is found */
+    uint64_t seed;                     /* of the head's first weights */
+    double head_rate;                  /* the head's learning rate in those of the encoder */
+};
+struct hrf_slide_bag {
+    int64_t n, label;
+    uint64_t dropout; /* of the numbers that are left out */
+    hrf_bag_images *images;
+    void *context;
+};
+
+/* `encoder` has been read, and its input has the shape of a batch of patches. */
+HRF_CHECKED enum hrf_status hrf_slide_trainer_create(const struct hrf_graph *encoder,
+                                                     const struct hrf_slide_trainer_config *config,
+                                                     struct hrf_slide_trainer **out,
+                                                     struct hrf_error *err);
+void hrf_slide_trainer_destroy(struct hrf_slide_trainer *trainer);
+HRF_DEFINE_AUTO(hrf_slide_trainer)
+
+/* The loss of a bag, and the gradients of both networks to it. */
+HRF_CHECKED enum hrf_status hrf_slide_trainer_run(struct hrf_slide_trainer *trainer,
+                                                  const struct hrf_slide_bag *bag, double *loss,
+                                                  struct hrf_error *err);
+/* Of the last run, by the name of the weights, the encoder's before the head's, in ONNX order;
+ * NULL: there is none. */
+const float *hrf_slide_trainer_gradient(const struct hrf_slide_trainer *trainer, const char *name);
+/* The same, and the update. HRF_E_USER: the loss or a gradient is not finite. */
+HRF_CHECKED enum hrf_status hrf_slide_trainer_step(struct hrf_slide_trainer *trainer,
+                                                   const struct hrf_slide_bag *bag,
+                                                   double learning_rate, double *loss,
+                                                   struct hrf_error *err);
+
+/* The encoder's trainer: its weights, and its network. */
+struct hrf_trainer *hrf_slide_trainer_encoder(struct hrf_slide_trainer *trainer);
+/* The head with the weights of now, or their average if the optimiser keeps one; valid until the
+ * next call. */
+HRF_CHECKED enum hrf_status hrf_slide_trainer_head(struct hrf_slide_trainer *trainer,
+                                                   struct hrf_head **head, struct hrf_error *err);
+/* As those of a trainer, of both. */
+void hrf_slide_trainer_append_state(const struct hrf_slide_trainer *trainer,
+                                    struct hrf_strbuf *out);
+HRF_CHECKED enum hrf_status hrf_slide_trainer_set_state(struct hrf_slide_trainer *trainer,
+                                                        const void *bytes, size_t n_bytes,
+                                                        struct hrf_error *err);
+
+#endif
