@@ -47,7 +47,7 @@ if sys.argv[1] == "live":
     loss = data["trainings"][0]["epochs"][0][1]
     line = open("out <b>/fold-0-seed-1/history.csv").read().splitlines()[1]
     assert abs(loss - float(line.split(",")[1])) < 1e-8 * loss, (loss, line)
-    for path in ("/", "/training.json", "/" + token[:-1] + "0/training.json"):
+    for path in ("/", "/training.json", "/" + token[:-1] + ("1" if token[-1] == "0" else "0") + "/training.json"):
         assert ask(path)[0] == 403, path
     for path in ("report.html", "run.json", "../train.yaml", "fold-0-seed-1/history.csv", "slide/1/zoom.json"):
         assert ask(f"/{token}/{path}")[0] == 404, path
