@@ -37,7 +37,8 @@ static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out
     if (out != NULL)
         *out = figures.testing;
     if (json != NULL)
-        *json = hrf_training_json(&t, &figures);
+        *json = hrf_training_figures_json(hrf_training_of_slides_rows, HRF_LABEL_CLASS, t.fold,
+                                          t.seed, &figures);
     return true;
 }
 

@@ -46,14 +46,15 @@ static bool find_result(void *context, int64_t i, struct hrf_scored_figures *out
     const struct train_command *c = context;
     const int64_t fold = i % c->all.n_folds, seed = hrf_trainings_seed(&c->all, i);
     HRF_AUTO_FREE char *folder = hrf_trainings_folder(&c->all, i);
-    struct hrf_fine_tuning_figures figures;
+    struct hrf_training_figures figures;
     if (!hrf_fine_tuning_is_done(c->tuning, fold, seed, folder, &figures))
         return false;
     hrf_training_remove_checkpoint(folder);
     if (out != NULL)
         *out = figures.testing;
     if (json != NULL)
-        *json = hrf_fine_tuning_json(fold, seed, c->recipe->output, &figures);
+        *json = hrf_training_figures_json(hrf_training_of_pictures_rows, c->recipe->output, fold,
+                                          seed, &figures);
     return true;
 }
 

@@ -96,7 +96,7 @@ static enum hrf_status train(struct job *job, struct hrf_bytes *record, struct h
 {
     const struct hrf_job_training *t = &job->task->training;
     char key[HRF_HASH_HEX];
-    struct hrf_fine_tuning_figures figures;
+    struct hrf_training_figures figures;
     HRF_TRY(open_inputs(job, t->recipe, err));
     HRF_TRY(hrf_fine_tuning_key(job->tuning, t->fold, t->seed, key, err));
     if (strcmp(key, job->task->identity.task) != 0)

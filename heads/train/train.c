@@ -41,8 +41,8 @@ struct job {
     struct hrf_head *head;         /* its weights are those of the last scores */
     struct hrf_trainer *trainer;
     struct progress progress;
-    struct hrf_epoch_record *records; /* [recipe->epochs] */
-    float *best;                      /* [n_values of the head]: the weights to keep */
+    struct hrf_training_epoch *records; /* [recipe->epochs] */
+    float *best;                        /* [n_values of the head]: the weights to keep */
     struct hrf_bag_ahead ahead;
     int64_t *order; /* slides of the epoch */
     bool *is_read;  /* [n_items]: by this process, once or more */
@@ -66,28 +66,6 @@ static void job_release(struct job *job)
     hrf_free(job->scores);
     hrf_free(job->checkpoint);
 }
-
-#define COUNT(name, member, column_, ...)                                                          \
-    .key = name, HRF_FIGURE_AT(hrf_training_figures, member), .unit = HRF_UNIT_COUNT,              \
-    .better = HRF_BETTER_NEITHER, .shown = HRF_IN_JSON, .column = column_, __VA_ARGS__
-const struct hrf_figure_row hrf_training_rows[] = {
-    { COUNT("training_slides", n_training, 1, .help = "slides that it was trained on") },
-    { COUNT("validation_slides", n_validation, 2, .help = "slides that chose its epoch") },
-    { COUNT("testing_slides", n_testing, 3, .help = "slides that its figures are of") },
-    { COUNT("epochs", n_epochs, 4, .help = "epochs that were trained") },
-    { COUNT("best_epoch", best_epoch, 5, .help = "the epoch whose weights are kept, from 1") },
-    { .key = NULL },
-};
-
-#define EPOCH(member, way, column_, ...)                                                           \
-    .key = #member, HRF_FIGURE_AT(hrf_epoch_record, member), .unit = HRF_UNIT_ONE,                 \
-    .better = HRF_BETTER_##way, .shown = HRF_IN_CSV, .column = column_, __VA_ARGS__
-const struct hrf_figure_row hrf_epoch_rows[] = {
-    { EPOCH(training_loss, LOWER, 1, .help = "mean loss of a slide while the epoch trained") },
-    { EPOCH(validation_loss, LOWER, 2, .help = "of the slides for validation, after the epoch") },
-    { EPOCH(validation_auc, HIGHER, 3, .help = "likewise, their AUC") },
-    { .key = NULL },
-};
 
 /* ---- what names a training ---- */
 
@@ -116,35 +94,12 @@ static enum hrf_status make_key(const struct hrf_training *t, char key[HRF_HASH_
     return HRF_OK;
 }
 
-json_t *hrf_training_json(const struct hrf_training *training,
-                          const struct hrf_training_figures *figures)
-{
-    json_t *object = json_object();
-    hrf_json_put_int(object, "fold", training->fold);
-    hrf_json_put_int(object, "seed", training->seed);
-    hrf_figures_put(object, hrf_training_rows, 0, figures);
-    hrf_figures_put(object, hrf_scored_figure_rows, 0, &figures->testing);
-    hrf_json_put_text(object, "why_no_figure", figures->testing.why);
-    return object;
-}
-
 bool hrf_training_is_done(const struct hrf_training *training, struct hrf_training_figures *out)
 {
     char key[HRF_HASH_HEX];
-    const char *found = NULL;
-    HRF_AUTO_JSON json = NULL;
-    HRF_AUTO_FREE char *path = hrf_path_join(training->folder, "result.json");
-    if (make_key(training, key, NULL) != HRF_OK ||
-        hrf_json_read_file(path, &json, NULL) != HRF_OK ||
-        hrf_json_get_text(json, "key", path, &found, NULL) != HRF_OK || strcmp(found, key) != 0)
-        return false;
-    *out = (struct hrf_training_figures){ .n_training = 0 };
-    if (hrf_figures_get(json, hrf_training_rows, path, out, NULL) != HRF_OK ||
-        hrf_figures_get(json, hrf_scored_figure_rows, path, &out->testing, NULL) != HRF_OK ||
-        hrf_json_get_text(json, "why_no_figure", path, &found, NULL) != HRF_OK)
-        return false;
-    snprintf(out->testing.why, sizeof out->testing.why, "%s", found);
-    return true;
+    return make_key(training, key, NULL) == HRF_OK &&
+           hrf_training_figures_read(training->folder, key, hrf_training_of_slides_rows,
+                                     HRF_LABEL_CLASS, out);
 }
 
 /* ---- set-up ---- */
@@ -291,7 +246,7 @@ static enum hrf_status set_up(struct job *job, struct hrf_error *err)
 
 /* ---- checkpoints ---- */
 
-static const char magic[8] = "HRFHEAD2";
+static const char magic[8] = "HRFHEAD3";
 
 static enum hrf_status write_checkpoint(struct job *job, struct hrf_error *err)
 {
@@ -471,41 +426,34 @@ static void take_weights(struct job *job)
     }
 }
 
-static struct hrf_scored_figures part_figures(const struct job *job, enum hrf_training_part part)
-{
-    return hrf_predictions_figures(&job->set, job->parts, part, &job->training->recipe->classes,
-                                   job->scores);
-}
-
 static enum hrf_status write_history(const struct job *job, struct hrf_error *err)
 {
-    return hrf_history_write(job->training->folder, job->training->attempt, hrf_epoch_rows,
-                             job->records, sizeof job->records[0], job->progress.epoch, err);
+    return hrf_history_write(job->training->folder, job->training->attempt,
+                             hrf_epoch_of_slides_rows, job->records, sizeof job->records[0],
+                             job->progress.epoch, err);
 }
 
 static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
 {
     struct progress *s = &job->progress;
-    struct hrf_epoch_record *record = &job->records[s->epoch];
+    struct hrf_training_epoch *record = &job->records[s->epoch];
     HRF_TRY(train_epoch(job, s->epoch + 1, &record->training_loss, err));
     take_weights(job);
     HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
     record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
                                                    job->training->recipe->classes.n_items,
                                                    job->scores);
-    record->validation_auc = part_figures(job, HRF_PART_VALIDATION).auc;
+    record->validation_figure = hrf_predictions_figures(&job->set, job->parts, HRF_PART_VALIDATION,
+                                                        &job->training->recipe->classes,
+                                                        job->scores)
+                                    .auc;
     s->epoch++;
     if (!(record->validation_loss >= s->best_loss)) { /* also without validation: NaN */
         s->best_loss = isnan(record->validation_loss) ? INFINITY : record->validation_loss;
         s->best_epoch = s->epoch;
         memcpy(job->best, job->head->values, (size_t)job->head->n_values * sizeof *job->best);
     }
-    fprintf(stderr, "fold %lld seed %lld epoch %lld: loss %.4f", (long long)job->training->fold,
-            (long long)job->training->seed, (long long)s->epoch, record->training_loss);
-    if (!isnan(record->validation_loss))
-        fprintf(stderr, ", validation %.4f", record->validation_loss);
-    if (!isnan(record->validation_auc))
-        fprintf(stderr, " (AUC %.3f)", record->validation_auc);
+    hrf_training_epoch_print(job->training->fold, job->training->seed, s->epoch, record, "AUC");
     fputc('\n', stderr);
     return write_history(job, err);
 }
@@ -523,16 +471,12 @@ static bool is_over(const struct job *job)
 static enum hrf_status write_result(const struct job *job, struct hrf_error *err)
 {
     const struct hrf_training *t = job->training;
-    const struct hrf_training_figures figures = {
-        .n_training = hrf_predictions_count(&job->set, job->parts, HRF_PART_TRAINING),
-        .n_validation = hrf_predictions_count(&job->set, job->parts, HRF_PART_VALIDATION),
-        .n_testing = hrf_predictions_count(&job->set, job->parts, HRF_PART_TESTING),
-        .n_epochs = job->progress.epoch,
-        .best_epoch = job->progress.best_epoch,
-        .testing = part_figures(job, HRF_PART_TESTING)
-    };
+    const struct hrf_training_figures figures = hrf_training_figures_find(
+        &job->set, job->parts, &t->recipe->classes, job->scores, job->progress.epoch,
+        job->progress.best_epoch);
     HRF_AUTO_FREE char *path = hrf_path_join(t->folder, "result.json");
-    HRF_AUTO_JSON json = hrf_training_json(t, &figures);
+    HRF_AUTO_JSON json = hrf_training_figures_json(hrf_training_of_slides_rows, HRF_LABEL_CLASS,
+                                                   t->fold, t->seed, &figures);
     hrf_json_put_int(json, "version", 1);
     hrf_json_put_text(json, "key", job->key);
     hrf_json_put_text(json, "head", hrf_head_kind_names[t->recipe->kind]);

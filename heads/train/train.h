@@ -8,7 +8,7 @@
 #define HRF_HEADS_TRAIN_TRAIN_H
 
 #include "heads/train/slides.h"
-#include "training/cohort/scored.h"
+#include "training/cohort/training_figures.h"
 
 struct hrf_training {
     const struct hrf_recipe *recipe;
@@ -18,22 +18,6 @@ struct hrf_training {
     const char *attempt;       /* folder of the job's attempt whose task it is; NULL: of no job */
     bool (*is_stopping)(void); /* asked after each epoch; NULL: it never is */
 };
-/* What a training has come to. */
-struct hrf_training_figures {
-    int64_t n_training, n_validation, n_testing; /* slides */
-    int64_t n_epochs, best_epoch;
-    struct hrf_scored_figures testing; /* of the slides for testing */
-};
-extern const struct hrf_figure_row hrf_training_rows[]; /* its counts, in result.json */
-/* One line of history.csv. NaN: there was no validation, or it has no AUC. */
-struct hrf_epoch_record {
-    double training_loss, validation_loss, validation_auc;
-};
-extern const struct hrf_figure_row hrf_epoch_rows[];
-
-/* Returns fold, seed, counts and figures as an object. */
-json_t *hrf_training_json(const struct hrf_training *training,
-                          const struct hrf_training_figures *figures);
 /* True, with its figures, if the folder has the result of exactly this training. */
 bool hrf_training_is_done(const struct hrf_training *training, struct hrf_training_figures *out);
 /* Trains the head. HRF_E_AGAIN: it was asked to stop; the checkpoint is kept. */

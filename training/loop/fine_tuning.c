@@ -228,14 +228,14 @@ struct tuning_job {
     struct hrf_slide_trainer *pair; /* instead, of the network and a head */
     struct hrf_head *head;          /* the pair's, borrowed: the weights that are scored */
     struct progress progress;
-    struct hrf_fine_tuning_epoch *records; /* [recipe->epochs] */
-    float *best;                           /* all weights of `base`, and then of the head */
-    int64_t n_weights;                     /* of both */
-    int64_t n_steps;                       /* of an epoch */
-    int64_t step_items;                    /* pictures of a step, or 1 slide */
-    int32_t n_trained;                     /* tensors */
-    int64_t *order;                        /* of the epoch, [n_steps * batch] */
-    unsigned char *masks;                  /* of a batch, [batch][side][side]; NULL: none */
+    struct hrf_training_epoch *records; /* [recipe->epochs] */
+    float *best;                        /* all weights of `base`, and then of the head */
+    int64_t n_weights;                  /* of both */
+    int64_t n_steps;                    /* of an epoch */
+    int64_t step_items;                 /* pictures of a step, or 1 slide */
+    int32_t n_trained;                  /* tensors */
+    int64_t *order;                     /* of the epoch, [n_steps * batch] */
+    unsigned char *masks;               /* of a batch, [batch][side][side]; NULL: none */
     float *scores; /* [n_items][hrf_label_n_scores()] of the weights that are kept */
     char key[HRF_HASH_HEX];
     char *checkpoint;
@@ -841,16 +841,13 @@ static enum hrf_status train_epoch(struct tuning_job *job, struct pace *pace, st
     return HRF_OK;
 }
 
-static void print_epoch(const struct tuning_job *job, const struct hrf_fine_tuning_epoch *record,
+static void print_epoch(const struct tuning_job *job, const struct hrf_training_epoch *record,
                         const struct pace *pace)
 {
-    fprintf(stderr, "%sfold %lld seed %lld epoch %lld: loss %.4f",
-            isatty(STDERR_FILENO) ? "\r\033[K" : "", (long long)job->fold, (long long)job->seed,
-            (long long)job->progress.epoch, record->training_loss);
-    if (!isnan(record->validation_loss))
-        fprintf(stderr, ", validation %.4f", record->validation_loss);
-    if (!isnan(record->validation_figure))
-        fprintf(stderr, " (%s %.3f)", kinds[job->set.kind].figure, record->validation_figure);
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    hrf_training_epoch_print(job->fold, job->seed, job->progress.epoch, record,
+                             kinds[job->set.kind].figure);
     if (pace->n > 0 && pace->seconds > 0)
         fprintf(stderr, "; %.3g %s/s, %.0f %% of it waiting for them",
                 (double)pace->n / pace->seconds, has_head(job->tuning) ? "patches" : "pictures",
@@ -868,7 +865,7 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;
     struct progress *p = &job->progress;
-    struct hrf_fine_tuning_epoch *record = &job->records[p->epoch];
+    struct hrf_training_epoch *record = &job->records[p->epoch];
     struct pace pace = { 0, 0, 0 };
     HRF_AUTO(hrf_graph) network = NULL;
     HRF_AUTO(hrf_graph) finished = NULL;
@@ -902,7 +899,7 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     if (!is_first(job))
         return HRF_OK;
     print_epoch(job, record, &pace);
-    return hrf_history_write(job->folder, t->attempt, hrf_fine_tuning_epoch_rows[job->set.kind],
+    return hrf_history_write(job->folder, t->attempt, hrf_epoch_of_pictures_rows[job->set.kind],
                              job->records, sizeof job->records[0], p->epoch, err);
 }
 

@@ -11,79 +11,15 @@
 #include "training/loop/safetensors_write.h"
 #include "training/loop/slide_bags.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#define COUNT(name, member, column_, ...)                                                          \
-    .key = name, HRF_FIGURE_AT(hrf_fine_tuning_figures, member), .unit = HRF_UNIT_COUNT,           \
-    .better = HRF_BETTER_NEITHER, .shown = HRF_IN_JSON, .column = column_, __VA_ARGS__
-const struct hrf_figure_row hrf_fine_tuning_rows[] = {
-    { COUNT("training_pictures", n_training, 1, .help = "pictures that it was trained on") },
-    { COUNT("validation_pictures", n_validation, 2, .help = "pictures that chose its epoch") },
-    { COUNT("testing_pictures", n_testing, 3, .help = "pictures that its figures are of") },
-    { COUNT("epochs", n_epochs, 4,
-            .help = "epochs that were trained; of a linear probe steps to "
-                    "its minimum") },
-    { COUNT("best_epoch", best_epoch, 5, .help = "the epoch whose weights are kept, from 1") },
-    { .key = NULL },
-};
-
-#define EPOCH(name, member, way, column_, ...)                                                     \
-    .key = name, HRF_FIGURE_AT(hrf_fine_tuning_epoch, member), .unit = HRF_UNIT_ONE,               \
-    .better = HRF_BETTER_##way, .shown = HRF_IN_CSV, .column = column_, __VA_ARGS__
-#define EPOCH_ROWS(name, what)                                                                     \
-    { EPOCH("training_loss", training_loss, LOWER, 1,                                              \
-            .help = "mean loss of a picture while the epoch trained") },                           \
-        { EPOCH("validation_loss", validation_loss, LOWER, 2,                                      \
-                .help = "of the pictures for validation, after the epoch") },                      \
-        { EPOCH(name, validation_figure, HIGHER, 3, .help = "likewise, their " what) },            \
-        { EPOCH("learning_rate", learning_rate, NEITHER, 4, .help = "of the epoch's last step") }, \
-    {                                                                                              \
-        .key = NULL                                                                                \
-    }
-static const struct hrf_figure_row class_rows[] = { EPOCH_ROWS("validation_auc", "AUC") };
-static const struct hrf_figure_row number_rows[] = { EPOCH_ROWS("validation_r2", "R2") };
-static const struct hrf_figure_row pixel_rows[] = { EPOCH_ROWS("validation_dice", "Dice") };
-const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS] = {
-    [HRF_LABEL_CLASS] = class_rows,
-    [HRF_LABEL_SEVERAL] = class_rows,
-    [HRF_LABEL_NUMBERS] = number_rows,
-    [HRF_LABEL_PIXELS] = pixel_rows,
-};
-
-static const char file_name[] = "result.json";
-
-json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kind,
-                             const struct hrf_fine_tuning_figures *figures)
-{
-    json_t *object = json_object();
-    hrf_json_put_int(object, "fold", fold);
-    hrf_json_put_int(object, "seed", seed);
-    hrf_figures_put(object, hrf_fine_tuning_rows, 0, figures);
-    hrf_figures_put(object, hrf_scored_rows[kind], 0, &figures->testing);
-    hrf_json_put_text(object, "why_no_figure", figures->testing.why);
-    return object;
-}
-
 bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,
-                             const char *folder, struct hrf_fine_tuning_figures *out)
+                             const char *folder, struct hrf_training_figures *out)
 {
     char key[HRF_HASH_HEX];
-    const char *found = NULL;
-    HRF_AUTO_JSON json = NULL;
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, file_name);
-    if (hrf_fine_tuning_key(tuning, fold, seed, key, NULL) != HRF_OK ||
-        hrf_json_read_file(path, &json, NULL) != HRF_OK ||
-        hrf_json_get_text(json, "key", path, &found, NULL) != HRF_OK || strcmp(found, key) != 0)
-        return false;
-    *out = (struct hrf_fine_tuning_figures){ .n_training = 0 };
-    if (hrf_figures_get(json, hrf_fine_tuning_rows, path, out, NULL) != HRF_OK ||
-        hrf_figures_get(json, hrf_scored_rows[tuning->recipe->output], path, &out->testing, NULL) !=
-            HRF_OK ||
-        hrf_json_get_text(json, "why_no_figure", path, &found, NULL) != HRF_OK)
-        return false;
-    snprintf(out->testing.why, sizeof out->testing.why, "%s", found);
-    return true;
+    return hrf_fine_tuning_key(tuning, fold, seed, key, NULL) == HRF_OK &&
+           hrf_training_figures_read(folder, key, hrf_training_of_pictures_rows,
+                                     tuning->recipe->output, out);
 }
 
 /* What the model's metadata say of the training. */
@@ -139,17 +75,12 @@ static enum hrf_status write_json(const struct hrf_training_result *result,
                                   struct hrf_error *err)
 {
     const struct hrf_training_set *set = result->set;
-    const struct hrf_fine_tuning_figures figures = {
-        .n_training = hrf_predictions_count(set, result->parts, HRF_PART_TRAINING),
-        .n_validation = hrf_predictions_count(set, result->parts, HRF_PART_VALIDATION),
-        .n_testing = hrf_predictions_count(set, result->parts, HRF_PART_TESTING),
-        .n_epochs = result->n_epochs,
-        .best_epoch = result->best_epoch,
-        .testing = hrf_predictions_figures(set, result->parts, HRF_PART_TESTING,
-                                           &t->recipe->classes, result->scores)
-    };
-    HRF_AUTO_FREE char *path = hrf_path_join(folder, file_name);
-    HRF_AUTO_JSON json = hrf_fine_tuning_json(result->fold, result->seed, set->kind, &figures);
+    const struct hrf_training_figures figures = hrf_training_figures_find(
+        set, result->parts, &t->recipe->classes, result->scores, result->n_epochs,
+        result->best_epoch);
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, "result.json");
+    HRF_AUTO_JSON json = hrf_training_figures_json(hrf_training_of_pictures_rows, set->kind,
+                                                   result->fold, result->seed, &figures);
     hrf_predictions_put_each(json, set, result->parts, HRF_PART_TESTING, &t->recipe->classes,
                              result->scores);
     hrf_json_put_int(json, "version", 1);
@@ -169,7 +100,7 @@ enum hrf_status hrf_training_result_write(const struct hrf_training_result *resu
 {
     const struct hrf_training_set *set = result->set;
     const bool is_slide = hrf_train_recipe_is_of_slides(t->recipe);
-    HRF_TRY(hrf_history_write(folder, t->attempt, hrf_fine_tuning_epoch_rows[set->kind],
+    HRF_TRY(hrf_history_write(folder, t->attempt, hrf_epoch_of_pictures_rows[set->kind],
                               result->records, sizeof result->records[0],
                               result->records != NULL ? result->n_epochs : 0, err));
     HRF_TRY(hrf_predictions_write(folder, is_slide ? "slide" : "path", set, result->parts,

@@ -6,21 +6,8 @@
 #define HRF_TRAINING_LOOP_TRAINING_RESULT_H
 
 #include "heads/model/head.h"
+#include "training/cohort/training_figures.h"
 #include "training/loop/fine_tuning.h"
-
-/* What a training has come to. */
-struct hrf_fine_tuning_figures {
-    int64_t n_training, n_validation, n_testing; /* pictures */
-    int64_t n_epochs, best_epoch;
-    struct hrf_scored_figures testing;
-};
-extern const struct hrf_figure_row hrf_fine_tuning_rows[]; /* its counts, in result.json */
-/* A line of history.csv. NaN: there was no validation, or it has no figure. */
-struct hrf_fine_tuning_epoch {
-    double training_loss, validation_loss, learning_rate;
-    double validation_figure; /* the first of hrf_scored_rows */
-};
-extern const struct hrf_figure_row *const hrf_fine_tuning_epoch_rows[HRF_N_LABEL_KINDS];
 
 /* What is written; all is borrowed. */
 struct hrf_training_result {
@@ -31,7 +18,7 @@ struct hrf_training_result {
     const struct hrf_training_set *set;
     const enum hrf_training_part *parts;
     const float *scores;
-    const struct hrf_fine_tuning_epoch *records; /* [n_epochs]; NULL: it had none */
+    const struct hrf_training_epoch *records; /* [n_epochs]; NULL: it had none */
     int64_t n_epochs, best_epoch;
     int32_t n_trained; /* tensors */
 };
@@ -40,11 +27,8 @@ HRF_CHECKED enum hrf_status hrf_training_result_write(const struct hrf_training_
                                                       const struct hrf_fine_tuning *tuning,
                                                       const char *folder, struct hrf_error *err);
 
-/* Returns fold, seed, counts and figures as an object. */
-json_t *hrf_fine_tuning_json(int64_t fold, int64_t seed, enum hrf_label_kind kind,
-                             const struct hrf_fine_tuning_figures *figures);
 /* True, with its figures, if the folder has the result of exactly this training. */
 bool hrf_fine_tuning_is_done(const struct hrf_fine_tuning *tuning, int64_t fold, int64_t seed,
-                             const char *folder, struct hrf_fine_tuning_figures *out);
+                             const char *folder, struct hrf_training_figures *out);
 
 #endif

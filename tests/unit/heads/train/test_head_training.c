@@ -8,18 +8,18 @@
 static void a_training_reads_back_what_it_wrote(void **state)
 {
     (void)state;
-    const struct hrf_training training = { .fold = 2, .seed = 7 };
     const struct hrf_training_figures figures = {
         5, 4, 3, 12, 9, { .auc = 0.875, .balanced_accuracy = (double)NAN, .why = "one class" }
     };
-    HRF_AUTO_JSON json = hrf_training_json(&training, &figures);
+    HRF_AUTO_JSON json = hrf_training_figures_json(hrf_training_of_slides_rows, HRF_LABEL_CLASS, 2,
+                                                   7, &figures);
     HRF_AUTO_FREE char *text = hrf_json_text(json);
     assert_string_equal(
         text, "{\"auc\":0.875,\"balanced_accuracy\":null,\"best_epoch\":9,\"epochs\":12,\"fold\":2,"
               "\"seed\":7,\"testing_slides\":3,\"training_slides\":5,\"validation_slides\":4,"
               "\"why_no_figure\":\"one class\"}");
     struct hrf_training_figures back = { .n_training = 0 };
-    assert_int_equal(hrf_figures_get(json, hrf_training_rows, "x", &back, NULL), HRF_OK);
+    assert_int_equal(hrf_figures_get(json, hrf_training_of_slides_rows, "x", &back, NULL), HRF_OK);
     assert_int_equal(hrf_figures_get(json, hrf_scored_figure_rows, "x", &back.testing, NULL),
                      HRF_OK);
     assert_true(back.n_training == 5 && back.n_validation == 4 && back.n_testing == 3 &&
@@ -27,15 +27,17 @@ static void a_training_reads_back_what_it_wrote(void **state)
     assert_true(back.testing.auc == 0.875 && isnan(back.testing.balanced_accuracy));
     struct hrf_error err;
     json_object_del(json, "epochs");
-    assert_int_equal(hrf_figures_get(json, hrf_training_rows, "x", &back, &err), HRF_E_USER);
+    assert_int_equal(hrf_figures_get(json, hrf_training_of_slides_rows, "x", &back, &err),
+                     HRF_E_USER);
     assert_string_equal(err.text, "x: 'epochs' must be an integer, it is missing");
 }
 
 static void the_page_of_heads_has_every_figure(void **state)
 {
     (void)state;
-    static const struct hrf_figure_row *const tables[] = { hrf_training_rows,
-                                                           hrf_scored_figure_rows, hrf_epoch_rows };
+    static const struct hrf_figure_row *const tables[] = { hrf_training_of_slides_rows,
+                                                           hrf_scored_figure_rows,
+                                                           hrf_epoch_of_slides_rows };
     struct hrf_strbuf rows = HRF_STRBUF_INIT;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
         for (const struct hrf_figure_row *row = tables[t]; row->key != NULL; row++)

@@ -310,10 +310,11 @@ static void weights_go_into_an_array_and_back(void **state)
 static void a_training_reads_back_what_it_wrote(void **state)
 {
     (void)state;
-    const struct hrf_fine_tuning_figures figures = {
+    const struct hrf_training_figures figures = {
         5, 4, 3, 12, 9, { .auc = 0.875, .balanced_accuracy = (double)NAN, .why = "one class" }
     };
-    HRF_AUTO_JSON json = hrf_fine_tuning_json(2, 7, HRF_LABEL_CLASS, &figures);
+    HRF_AUTO_JSON json = hrf_training_figures_json(hrf_training_of_pictures_rows, HRF_LABEL_CLASS,
+                                                   2, 7, &figures);
     HRF_AUTO_FREE char *text = hrf_json_text(json);
     assert_string_equal(text,
                         "{\"auc\":0.875,\"balanced_accuracy\":null,\"best_epoch\":9,\"epochs\":12,"
@@ -336,11 +337,11 @@ static void the_page_of_training_has_every_figure(void **state)
 {
     (void)state;
     struct hrf_strbuf rows = HRF_STRBUF_INIT;
-    add_rows(&rows, hrf_fine_tuning_rows);
+    add_rows(&rows, hrf_training_of_pictures_rows);
     for (int kind = 0; kind < HRF_N_LABEL_KINDS; kind++)
         add_rows(&rows, hrf_scored_rows[kind]);
     for (int kind = 0; kind < HRF_N_LABEL_KINDS; kind++)
-        add_rows(&rows, hrf_fine_tuning_epoch_rows[kind]);
+        add_rows(&rows, hrf_epoch_of_pictures_rows[kind]);
     docs_compare("docs/training-results.md", "test_fine_tuning",
                  "| in `result.json` | in `history.csv` | unit | | what |", &rows);
     hrf_strbuf_release(&rows);
