@@ -431,6 +431,7 @@ enum hrf_status hrf_graph_copy(const struct hrf_graph *graph, struct hrf_graph *
         copy->values[index].is_initializer = value->is_initializer;
         copy->values[index].is_variable = value->is_variable;
         copy->values[index].is_batch_sum = value->is_batch_sum;
+        copy->values[index].is_of_batch = value->is_of_batch;
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const struct hrf_node *node = &graph->nodes[i];

@@ -188,8 +188,10 @@ enum hrf_op {
     HRF_OP_QUANTIZE,
     HRF_OP_DEQUANTIZE,
     /* Only in the graph of one rank, inserted by engine/plan/partition_graph.c: */
-    HRF_OP_EXCHANGE,   /* moves rows and columns between ranks */
-    HRF_OP_ALL_REDUCE, /* sum or maximum over the ranks */
+    HRF_OP_EXCHANGE, /* moves rows and columns between ranks */
+    /* Sum or maximum over the ranks. In a graph that is not divided yet: the sum over the groups of
+     * data=, of which each computes with its own images. */
+    HRF_OP_ALL_REDUCE,
     HRF_OP_POOL_SUM, /* sum over this rank's pixels for GLOBAL_AVERAGE_POOL: F32, or exact in S32 */
     HRF_OP_POOL_FINISH,    /* divides that sum by `size` pixels */
     HRF_OP_ATTENTION_PART, /* TOKEN_ATTENTION over some of the keys; see HRF_ATTENTION_SEEN */
@@ -352,6 +354,7 @@ struct hrf_value {
     /* An output of the graph: those of parts of a batch add up to that of the batch. The others are
      * joined along their first axis. */
     bool is_batch_sum;
+    bool is_of_batch; /* An output of the graph: it is that of the batch on every part of it. */
     /* Index of the node that computes it; -1 for inputs and constants. A value with data and a
      * producer was computed by shape inference; hrf_graph_compact() turns it into a constant. */
     int32_t producer;

@@ -406,6 +406,7 @@ static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_PERFORMER_MAX] = infer_of_pass,
     [HRF_OP_PERFORMER_STATE] = infer_of_pass,
     [HRF_OP_PERFORMER_APPLY] = infer_of_pass,
+    [HRF_OP_ALL_REDUCE] = infer_same,
     [HRF_OP_POOL_SUM] = infer_part,
     [HRF_OP_POOL_FINISH] = infer_part,
     [HRF_OP_ATTENTION_PART] = infer_part,

@@ -167,6 +167,7 @@ enum hrf_precision_rule {
     ROW(DEPTH_TO_SPACE, depth_to_space)                                                            \
     ROW(SPACE_TO_DEPTH, space_to_depth)                                                            \
     ROW(REDUCE_MEAN, reduce_mean)                                                                  \
+    ROW(ALL_REDUCE, all_reduce) /* over groups: its own transpose */                               \
     ROW(REDUCE_SUM, reduce_sum)                                                                    \
     ROW(REDUCE_EXTREME, reduce_extreme) /* of REDUCE_MAX and REDUCE_MIN */                         \
     ROW(REDUCE_PROD, reduce_prod)                                                                  \

@@ -546,6 +546,16 @@ static void add_reduce(struct hrf_partition *p, int32_t n)
     p->reduce_of[n] = p->n_reduces++;
 }
 
+static void add_reduce_over_groups(struct hrf_partition *p, int32_t n)
+{
+    const struct hrf_value *y = &p->graph->values[p->graph->nodes[n].outputs[0]];
+    p->reduces[p->n_reduces] = (struct hrf_reduce){ .is_over_groups = true,
+                                                    .n = p->layout.data,
+                                                    .dtype = y->dtype,
+                                                    .count = hrf_shape_count(&y->shape) };
+    p->reduce_of[n] = p->n_reduces++;
+}
+
 static void feed_node(struct hrf_partition *p, int32_t n, struct hrf_box *need)
 {
     const struct hrf_node *node = &p->graph->nodes[n];
@@ -562,7 +572,9 @@ static void feed_node(struct hrf_partition *p, int32_t n, struct hrf_box *need)
     p->reduce_of[n] = -1;
     if (p->rings[n].n_parts > 0)
         feed_ring(p, n, need);
-    if (is_reduced(p, node))
+    if (node->op == HRF_OP_ALL_REDUCE)
+        add_reduce_over_groups(p, n);
+    else if (is_reduced(p, node))
         add_reduce(p, n);
 }
 

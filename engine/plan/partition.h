@@ -55,6 +55,9 @@ enum { HRF_LINE_CACHE_ALIGNMENT = 64 };
 /* A sum or maximum over those of the ranks [first, first + n) that contribute. Every one of these
  * ranks gets the result, computed in rank order, so that it is bit-identical everywhere. */
 struct hrf_reduce {
+    /* Instead over the groups of data=: `n` of them, and in each the rank of the same number. All
+     * contribute, in the order of the groups; `first` and `gives` are not used. */
+    bool is_over_groups;
     int32_t first, n;
     bool is_max;
     enum hrf_dtype dtype; /* sums: F64, F32, S32; maxima: F32, F16, B16, S8, U8 */
@@ -140,6 +143,7 @@ struct hrf_rank_node {
 struct hrf_rank_map {
     const struct hrf_partition *partition; /* borrowed */
     int32_t rank;
+    int32_t group;               /* of data=; 0 until set */
     struct hrf_rank_node *nodes; /* for the first n_nodes nodes of the graph */
     int32_t n_nodes;
 };

@@ -114,7 +114,8 @@ enum hrf_status hrf_partition_check(const struct hrf_partition *p, struct hrf_er
         HRF_TRY(check_takers(p, &p->exchanges[e], err));
     }
     for (int32_t i = 0; i < p->n_reduces; i++)
-        if (p->reduces[i].first < 0 || p->reduces[i].first + p->reduces[i].n > p->n_ranks)
+        if (!p->reduces[i].is_over_groups &&
+            (p->reduces[i].first < 0 || p->reduces[i].first + p->reduces[i].n > p->n_ranks))
             return hrf_error_set(err, HRF_E_BUG, "partition: a reduction over ranks beyond %d",
                                  p->n_ranks);
     for (int32_t n = 0; n < p->graph->n_nodes; n++) {

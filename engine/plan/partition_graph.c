@@ -250,6 +250,16 @@ static enum hrf_status add_reduce(struct building *b, int32_t n, int32_t part, i
     return HRF_OK;
 }
 
+static enum hrf_status add_reduce_over_groups(struct building *b, int32_t n, struct hrf_error *err)
+{
+    const struct hrf_node *node = &b->from->nodes[n];
+    const int32_t value = node->outputs[0];
+    const int32_t part = brought(b, node->inputs[0], b->p->feeds[b->p->first_feed[n]]);
+    HRF_TRY(
+        add_value(b, value, "", hrf_partition_box(b->p, value, b->rank), &b->values[value], err));
+    return add_reduce(b, n, part, b->values[value], err);
+}
+
 /* Adds a global pool as the pool of this rank's part, a reduction and, for the mean, a division. */
 static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf_error *err)
 {
@@ -575,6 +585,8 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
             HRF_TRY(add_ring(b, n, err));
         else if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
             ; /* nothing to compute */
+        else if (node->op == HRF_OP_ALL_REDUCE)
+            HRF_TRY(add_reduce_over_groups(b, n, err));
         else if (b->p->reduce_of[n] >= 0 && hrf_op_info(node->op)->op_class == HRF_CLASS_POOL)
             HRF_TRY(add_global_pool(b, n, err));
         else if (b->p->reduce_of[n] >= 0)

@@ -52,18 +52,17 @@ struct batch {
     int32_t n_steps;
 };
 
-static bool is_sum(const struct batch *b, int32_t i)
+static const struct hrf_value *output_of(const struct batch *b, int32_t i)
 {
-    return b->p->graph->values[b->p->graph->outputs[i]].is_batch_sum;
+    return &b->p->graph->values[b->p->graph->outputs[i]];
 }
 
 /* The bytes of output i for so many images. */
 static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
 {
-    const struct hrf_graph *graph = b->p->graph;
-    const int64_t all = hrf_value_bytes(&graph->values[graph->outputs[i]]);
-    return is_sum(b, i) ? all
-           : b->shares->per_microbatch == b->shares->n_images
+    const struct hrf_value *v = output_of(b, i);
+    const int64_t all = hrf_value_bytes(v);
+    return v->is_batch_sum || v->is_of_batch || b->shares->per_microbatch == b->shares->n_images
                ? all
                : all / b->shares->per_microbatch * n_images;
 }
@@ -73,16 +72,20 @@ static void add_outputs(struct batch *b, enum hrf_batch_kind kind, int32_t peer,
 {
     int64_t first;
     const int64_t n = hrf_batch_split_images(b->shares, group, slot->microbatch, &first);
-    for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++)
+    for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++) {
+        const struct hrf_value *v = output_of(b, i);
+        if (v->is_of_batch && first > 0)
+            continue; /* the first images' group gives it */
         b->steps[b->n_steps++] = (struct hrf_batch_step){
             .kind = kind,
             .slot = *slot,
             .peer = peer,
             .output = i,
-            .offset = is_sum(b, i) ? 0 : output_bytes(b, i, 1) * first,
+            .offset = v->is_batch_sum ? 0 : output_bytes(b, i, 1) * first,
             .n_bytes = output_bytes(b, i, n),
-            .adds = is_sum(b, i) && first > 0,
+            .adds = v->is_batch_sum && first > 0,
         };
+    }
 }
 
 static void add_slots(struct batch *b, int32_t rank, const struct hrf_pipeline_slot *slots)

@@ -174,21 +174,31 @@ static struct hrf_area run_of(enum hrf_memory memory, int64_t offset, int64_t n)
     return (struct hrf_area){ memory, offset, 1, 1, n, n, n };
 }
 
+/* Number i of those that a sum is over; from the first rank of this rank's own group. */
+static int32_t summand_of(const struct hrf_rank_map *map, const struct hrf_reduce *r, int32_t i)
+{
+    return r->is_over_groups ? map->rank + (i - map->group) * map->partition->n_ranks
+                             : r->first + i;
+}
+
 static void add_reduction(struct hrf_plan *plan, const struct hrf_reduce *r, int32_t tag,
-                          int32_t me, const struct hrf_area *in, const struct hrf_area *out)
+                          const struct hrf_area *in, const struct hrf_area *out)
 {
     const struct hrf_area message = run_of(HRF_MEMORY_MESSAGE, 0, out->row_bytes);
+    const int32_t me = plan->map->rank;
     bool is_first = true;
-    for (int32_t q = r->first; q < r->first + r->n && in != NULL; q++) {
+    for (int32_t i = 0; i < r->n && in != NULL; i++) {
+        const int32_t q = summand_of(plan->map, r, i);
         const struct hrf_transfer send = { HRF_TRANSFER_SEND, q, tag, false, *in, *in };
         if (q != me)
             hrf_transfers_append(plan, &send);
     }
-    for (int32_t q = r->first; q < r->first + r->n; q++) {
+    for (int32_t i = 0; i < r->n; i++) {
+        const int32_t q = summand_of(plan->map, r, i);
         const struct hrf_transfer receive = {
             HRF_TRANSFER_RECEIVE, q, tag, false, message, message
         };
-        if (!r->gives[q])
+        if (!r->is_over_groups && !r->gives[q])
             continue;
         if (q != me)
             hrf_transfers_append(plan, &receive);
@@ -214,7 +224,7 @@ static void add_step(struct hrf_plan *plan, const struct hrf_graph *graph, int32
         const int64_t n_bytes = r->count * (int64_t)hrf_dtype_size(r->dtype);
         const struct hrf_area own = run_of(HRF_MEMORY_ARENA, in, n_bytes);
         const struct hrf_area sum = run_of(HRF_MEMORY_ARENA, out, n_bytes);
-        add_reduction(plan, r, 2 * row + 1, map->rank, node->n_inputs > 0 ? &own : NULL, &sum);
+        add_reduction(plan, r, 2 * row + 1, node->n_inputs > 0 ? &own : NULL, &sum);
         return;
     }
     const struct hrf_exchange *x = &p->exchanges[row];
@@ -264,8 +274,11 @@ static enum hrf_status play(const struct hrf_plan *const *plans, int32_t n_ranks
     HRF_AUTO(hrf_simulation) simulation = NULL;
     machine.links[0] = hrf_link_simple("check", HRF_PLACEMENT_PROCESS, 0, 1);
     for (int32_t r = 0; r < n_ranks; r++)
-        for (int32_t i = 0; i < plans[r]->n_transfers; i++)
-            hrf_transfers_simulate(&plans[r]->transfers[i], 0, &programs[r]);
+        for (int32_t i = 0; i < plans[r]->n_transfers; i++) {
+            struct hrf_transfer t = plans[r]->transfers[i];
+            t.peer += plans[r]->map->group * plans[r]->map->partition->n_ranks;
+            hrf_transfers_simulate(&t, 0, &programs[r]);
+        }
     return hrf_simulate(programs, n_ranks, &machine, &simulation, err);
 }
 
@@ -279,24 +292,36 @@ enum hrf_status hrf_transfers_check(const struct hrf_plan *const *plans, int32_t
     return status;
 }
 
-static enum hrf_status make_plans(const struct hrf_partition *p, struct hrf_plan **plans,
-                                  struct hrf_rank_map **maps, struct hrf_error *err)
+/* The ranks of one group, or of all if they send each other sums. */
+static int32_t count_ranks(const struct hrf_partition *p)
 {
-    for (int32_t r = 0; r < p->n_ranks; r++) {
+    for (int32_t i = 0; i < p->n_reduces; i++)
+        if (p->reduces[i].is_over_groups)
+            return p->layout.data * p->n_ranks;
+    return p->n_ranks;
+}
+
+static enum hrf_status make_plans(const struct hrf_partition *p, int32_t n_ranks,
+                                  struct hrf_plan **plans, struct hrf_rank_map **maps,
+                                  struct hrf_error *err)
+{
+    for (int32_t r = 0; r < n_ranks; r++) {
         HRF_AUTO(hrf_graph) graph = NULL;
-        HRF_TRY(hrf_partition_graph(p, r, &graph, &maps[r], err));
+        HRF_TRY(hrf_partition_graph(p, r % p->n_ranks, &graph, &maps[r], err));
+        maps[r]->group = r / p->n_ranks;
         HRF_TRY(hrf_plan_create(graph, maps[r], &plans[r], err));
         HRF_TRY(hrf_plan_check(plans[r], graph, err));
     }
-    return hrf_transfers_check((const struct hrf_plan *const *)plans, p->n_ranks, err);
+    return hrf_transfers_check((const struct hrf_plan *const *)plans, n_ranks, err);
 }
 
 enum hrf_status hrf_transfers_prove(const struct hrf_partition *p, struct hrf_error *err)
 {
-    HRF_AUTO_FREE struct hrf_plan **plans = hrf_calloc((size_t)p->n_ranks, sizeof *plans);
-    HRF_AUTO_FREE struct hrf_rank_map **maps = hrf_calloc((size_t)p->n_ranks, sizeof *maps);
-    const enum hrf_status status = make_plans(p, plans, maps, err);
-    for (int32_t r = 0; r < p->n_ranks; r++) {
+    const int32_t n_ranks = count_ranks(p);
+    HRF_AUTO_FREE struct hrf_plan **plans = hrf_calloc((size_t)n_ranks, sizeof *plans);
+    HRF_AUTO_FREE struct hrf_rank_map **maps = hrf_calloc((size_t)n_ranks, sizeof *maps);
+    const enum hrf_status status = make_plans(p, n_ranks, plans, maps, err);
+    for (int32_t r = 0; r < n_ranks; r++) {
         hrf_plan_destroy(plans[r]);
         hrf_rank_map_destroy(maps[r]);
     }

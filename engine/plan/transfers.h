@@ -50,7 +50,9 @@ enum hrf_transfer_kind {
 
 struct hrf_transfer {
     enum hrf_transfer_kind kind;
-    int32_t peer;  /* EXPECT, SEND, RECEIVE: a rank of the partition */
+    /* EXPECT, SEND, RECEIVE: a rank of the partition. In a sum over groups a rank of another group,
+     * counted from the first one of this group. */
+    int32_t peer;
     int32_t tag;   /* 2 * row of an exchange, 2 * row + 1 of a reduction */
     bool is_first; /* REDUCE: copy, because `to` holds nothing yet */
     struct hrf_area from, to;

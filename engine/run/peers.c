@@ -9,7 +9,7 @@
 
 int32_t hrf_peers_comm_rank(const struct hrf_peers *peers, int32_t rank)
 {
-    assert(rank >= 0 && rank < peers->partition->n_ranks);
+    assert(rank + peers->base >= 0 && rank + peers->base < peers->comm->n_ranks);
     return peers->base +
            (peers->is_mirrored ? hrf_layout_mirror(&peers->partition->layout, rank) : rank);
 }

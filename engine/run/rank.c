@@ -138,6 +138,7 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
                 "its input",
                 v->name, v->data != NULL ? "the same for every input" : hrf_dtype_name(v->dtype));
         if (work->shares.per_microbatch != work->shares.n_images && !v->is_batch_sum &&
+            !v->is_of_batch &&
             (v->shape.rank == 0 || v->shape.dims[0] != work->shares.per_microbatch))
             return hrf_error_set(err, HRF_E_USER,
                                  "output '%s' does not have the batch as its first dimension, so "
@@ -206,7 +207,7 @@ struct hrf_shape hrf_work_output_shape(const struct hrf_work *work, int32_t i)
 {
     const struct hrf_value *v = &work->graph->values[work->graph->outputs[i]];
     struct hrf_shape shape = v->shape;
-    if (work->shares.per_microbatch != work->shares.n_images && !v->is_batch_sum)
+    if (work->shares.per_microbatch != work->shares.n_images && !v->is_batch_sum && !v->is_of_batch)
         shape.dims[0] = work->shares.n_images;
     return shape;
 }
@@ -332,6 +333,7 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
     HRF_TRY(hrf_peers_init(&part->peers, work->partition, rank->comm, partition_rank,
                            rank->comm->rank - in_group, is_mirrored, err));
     HRF_TRY(hrf_partition_graph(work->partition, partition_rank, &graph, &part->peers.map, err));
+    part->peers.map->group = rank->group;
     return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
 }
 

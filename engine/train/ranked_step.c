@@ -38,12 +38,10 @@ enum hrf_status hrf_ranked_step_divide(const struct hrf_train_step_config *confi
     struct hrf_batch_split shares;
     if (layout->data * layout->microbatches == 1)
         return HRF_OK;
-    if (config->uses_batch)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "the statistics of a batch are those of the whole batch, which data= "
-                             "and microbatches= divide: use spatial= or stages= alone");
     struct hrf_shape part = graph->values[graph->inputs[0]].shape;
     HRF_TRY(hrf_layout_share(layout, part.rank > 0 ? part.dims[0] : 1, &shares, err));
+    if (config->uses_batch)
+        HRF_TRY(hrf_layout_check_batch_statistics(layout, shares.n_images, err));
     part.dims[0] = shares.per_microbatch;
     graph->n_images = shares.n_images;
     return hrf_graph_set_input_shape(graph, 0, &part, err);

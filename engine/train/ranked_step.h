@@ -11,8 +11,8 @@
 
 struct hrf_ranked_step; /* opaque */
 
-/* Sets the shape of a micro-batch before hrf_pass_training_step(). HRF_E_USER: the batch cannot be
- * divided so; HRF_E_UNSUPPORTED: nor its statistics. */
+/* Sets the shape of a micro-batch before hrf_pass_training_step(). HRF_E_USER: the batch, or what
+ * computes its statistics, cannot be divided so. */
 HRF_CHECKED enum hrf_status hrf_ranked_step_divide(const struct hrf_train_step_config *config,
                                                    struct hrf_graph *graph, struct hrf_error *err);
 /* `graph` is that of a step, and is changed; `images`: the shape of the batch. `trained` outlives

@@ -201,6 +201,24 @@ enum hrf_status hrf_layout_share(const struct hrf_layout_plan *l, int64_t n_imag
     return HRF_OK;
 }
 
+enum hrf_status hrf_layout_check_batch_statistics(const struct hrf_layout_plan *l, int64_t n_images,
+                                                  struct hrf_error *err)
+{
+    if (l->microbatches > 1)
+        return hrf_error_set(err, HRF_E_USER,
+                             "the statistics of the batch are those of all its images, and "
+                             "microbatches=%d pass a layer one after the other: use data=, "
+                             "spatial= or stages=",
+                             l->microbatches);
+    if (n_images % l->data != 0)
+        return hrf_error_set(
+            err, HRF_E_USER,
+            "the statistics of the batch are added up over groups of equal size, "
+            "and data=%d does not divide a batch of %lld: a batch of %lld would do",
+            l->data, (long long)n_images, (long long)((n_images / l->data + 1) * l->data));
+    return HRF_OK;
+}
+
 int64_t hrf_batch_split_images(const struct hrf_batch_split *s, int32_t group, int32_t microbatch,
                                int64_t *first)
 {

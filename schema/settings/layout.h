@@ -96,6 +96,12 @@ struct hrf_batch_split {
 /* HRF_E_USER if there are fewer images than groups times micro-batches. */
 HRF_CHECKED enum hrf_status hrf_layout_share(const struct hrf_layout_plan *layout, int64_t n_images,
                                              struct hrf_batch_split *out, struct hrf_error *err);
+/* HRF_E_USER if BatchNormalization cannot compute with the statistics of the batch: every layer
+ * needs those of all images, which micro-batches pass at different times, and groups add up shares
+ * of the same size. */
+HRF_CHECKED enum hrf_status hrf_layout_check_batch_statistics(const struct hrf_layout_plan *layout,
+                                                              int64_t n_images,
+                                                              struct hrf_error *err);
 /* The number of real images in a micro-batch of a group; *first: the first of them. */
 int64_t hrf_batch_split_images(const struct hrf_batch_split *shares, int32_t group,
                                int32_t microbatch, int64_t *first);

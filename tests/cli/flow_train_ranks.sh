@@ -69,10 +69,12 @@ refused() { # layout, words
 refused data=9 "'train.layout': "
 refused tensor=2 "'train.layout': gradients are computed with data="
 refused dada=2 "'train.layout': "
-recipe bad data=2
-sed -i 's/layout:/batch_norm: batch, layout:/' bad.yaml
-expect_code 2 "$engine" train bad.yaml
-expect_text "'train.batch_norm' batch needs the statistics of the whole batch"
+for layout in data=3 stages=2,microbatches=2; do # of unequal shares, and of images that pass a layer one after the other
+    recipe bad $layout
+    sed -i 's/layout:/batch_norm: batch, layout:/' bad.yaml
+    expect_code 2 "$engine" train bad.yaml
+    expect_text "'train.layout' with 'train.batch_norm' batch: the statistics of the batch are"
+done
 
 # Ranks as processes: the bytes of threads, and after one of them was killed.
 mpirun() { command mpirun --allow-run-as-root --bind-to none --oversubscribe -n "$@"; }

@@ -44,15 +44,50 @@ static float *random_numbers(const struct hrf_shape *shape, uint64_t seed, doubl
     return x;
 }
 
+/* What a network is trained by. */
+struct training {
+    enum hrf_loss loss;
+    bool uses_batch; /* BatchNormalization by the statistics of the batch, which are outputs, too */
+};
+
+/* Replaces BatchNormalization, if there is any. */
+static void use_batch(struct hrf_graph *graph, struct hrf_batch_norms *norms)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    bool has_norms = false;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        has_norms |= graph->nodes[n].op == HRF_OP_BATCH_NORM;
+    if (has_norms && (hrf_pass_batch_statistics(graph, norms, &err) != HRF_OK ||
+                      hrf_graph_infer_shapes(graph, &err) != HRF_OK))
+        fail_msg("%s", err.text);
+}
+
+/* Appends the statistics that the loss depends on to the graph's outputs. */
+static void give_statistics(struct hrf_graph *graph, const struct hrf_batch_norms *norms)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    const size_t most = (size_t)(graph->n_outputs + 2 * norms->n);
+    HRF_AUTO_FREE int32_t *outputs = hrf_alloc_array(most + 1, sizeof *outputs);
+    int32_t n = graph->n_outputs;
+    memcpy(outputs, graph->outputs, (size_t)n * sizeof *outputs);
+    for (int32_t i = 0; i < norms->n; i++) {
+        outputs[n++] = norms->items[i].mean;
+        outputs[n++] = norms->items[i].variance;
+    }
+    assert_int_equal(hrf_graph_set_io(graph, graph->inputs, graph->n_inputs, outputs, n, &err),
+                     HRF_OK);
+}
+
 /* The gradients of a network's first output for a part of a batch of n_images; 0: for the whole
  * batch. NULL: an operator of it has no gradient, or its loss depends on no weights. */
-static struct hrf_graph *make_gradients(const struct hrf_graph *network, enum hrf_loss loss,
-                                        int64_t per_microbatch, int64_t n_images,
-                                        struct hrf_shape *y)
+static struct hrf_graph *make_gradients(const struct hrf_graph *network,
+                                        const struct training *training, int64_t per_microbatch,
+                                        int64_t n_images, struct hrf_shape *y)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_graph *graph = NULL;
     struct hrf_gradients gradients = { .n = 0 };
+    HRF_AUTO_RELEASE(hrf_batch_norms) norms = { .n = 0 };
     assert_int_equal(hrf_graph_copy(network, &graph, &err), HRF_OK);
     graph->n_outputs = 1;
     for (int32_t v = 0; v < graph->n_values; v++)
@@ -65,12 +100,15 @@ static struct hrf_graph *make_gradients(const struct hrf_graph *network, enum hr
         hrf_graph_infer_shapes(graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
     *y = graph->values[graph->outputs[0]].shape;
-    const enum hrf_status status = hrf_pass_gradient(graph, loss, &gradients, &err);
+    if (training->uses_batch)
+        use_batch(graph, &norms);
+    const enum hrf_status status = hrf_pass_gradient(graph, training->loss, &gradients, &err);
     hrf_gradients_release(&gradients);
     if (status != HRF_OK) {
         hrf_graph_destroy(graph);
         return NULL;
     }
+    give_statistics(graph, &norms);
     if (hrf_graph_infer_shapes(graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
     return graph;
@@ -134,7 +172,7 @@ struct alone {
     struct hrf_graph *network;
     struct arrays arrays;
     float *numbers[3];
-    enum hrf_loss loss;
+    struct training training;
     struct hrf_shape images;
     float *gradients; /* NULL: it has none */
     int64_t n;
@@ -164,17 +202,20 @@ static void smooth(struct hrf_graph *network)
             }
 }
 
-static struct alone run_alone(struct hrf_graph *network, uint64_t seed, const char *device)
+static struct alone run_alone(struct hrf_graph *network, bool uses_batch, uint64_t seed,
+                              const char *device)
 {
     struct hrf_error err = { .status = HRF_OK };
-    struct alone a = { .network = network, .loss = seed % 2 == 0 ? HRF_LOSS_MSE : HRF_LOSS_BCE };
+    struct alone a = { .network = network,
+                       .training = { .loss = seed % 2 == 0 ? HRF_LOSS_MSE : HRF_LOSS_BCE,
+                                     .uses_batch = uses_batch } };
     struct hrf_shape y;
     if (strcmp(device, "cpu") == 0)
         smooth(network);
     a.images = network->values[network->inputs[0]].shape;
     const struct hrf_shape counts = { 1, { a.images.dims[0] } };
     struct hrf_graph *graph = network->n_inputs == 1
-                                  ? make_gradients(network, a.loss, a.images.dims[0], 0, &y)
+                                  ? make_gradients(network, &a.training, a.images.dims[0], 0, &y)
                                   : NULL;
     if (graph == NULL)
         return a;
@@ -198,7 +239,7 @@ static double error_of(struct alone *a)
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_shape y;
     int64_t n;
-    struct hrf_graph *graph = make_gradients(a->network, a->loss, a->images.dims[0], 0, &y);
+    struct hrf_graph *graph = make_gradients(a->network, &a->training, a->images.dims[0], 0, &y);
     float *truth = run_in(graph, "ref", "single", &a->arrays, &n, &err);
     assert_non_null(truth);
     const double apart = most_apart(graph, a->gradients, truth, a->n);
@@ -220,7 +261,7 @@ static float *run_together(struct alone *a, const char *device, const char *layo
     const bool is_shared = plan.data * plan.microbatches > 1;
     if (is_shared && hrf_layout_share(&plan, a->images.dims[0], &shares, err) != HRF_OK)
         return NULL;
-    *graph = make_gradients(a->network, a->loss, shares.per_microbatch,
+    *graph = make_gradients(a->network, &a->training, shares.per_microbatch,
                             is_shared ? a->images.dims[0] : 0, &y);
     if (*graph == NULL)
         return NULL;
@@ -254,6 +295,20 @@ static void pick_layout_of_images(struct build *b, int64_t n_images, char out[12
     pick_layout(b, 1, out);
 }
 
+/* The statistics of the batch are those of equal shares, and not of micro-batches. */
+static void pick_layout_of_batch(struct build *b, int64_t n_images, char out[128])
+{
+    const int64_t data = n_images % 4 == 0 && build_pick(b, 0, 1) == 0   ? 4
+                         : n_images % 2 == 0 && build_pick(b, 0, 3) != 0 ? 2
+                         : n_images % 3 == 0                             ? 3
+                                                                         : 1;
+    const int64_t rows = build_pick(b, 1, 2);
+    const int64_t columns = data < 4 && build_pick(b, 0, 2) == 0 ? 2 : 1;
+    const int64_t stages = build_pick(b, 1, data < 4 && columns == 1 ? 3 : 1);
+    snprintf(out, 128, "data=%d,spatial=%dx%d,stages=%d", (int)data, (int)rows, (int)columns,
+             (int)stages);
+}
+
 /* One network of any number, to look into it or for a longer search; 0: those of every day. */
 static uint64_t only_net(void)
 {
@@ -265,7 +320,7 @@ static uint64_t only_net(void)
 static int check_net(make_graph *make, pick *layout_of, uint64_t seed, const char *device,
                      double limit)
 {
-    struct alone alone = run_alone(make(seed), seed, device);
+    struct alone alone = run_alone(make(seed), layout_of == pick_layout_of_batch, seed, device);
     struct build b = { .random = hrf_random_init(seed * 7919) };
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_graph *graph = NULL;
@@ -308,6 +363,13 @@ static void ranks_give_the_gradients_that_one_gives(void **state)
     (void)state;
     check_nets(make_net, pick_layout, NETS / 2, NETS / 4, "ref", 1e-5);
     check_nets(make_net, pick_layout, NETS, NETS / 2, "cpu", 1e-5);
+}
+
+static void ranks_compute_with_the_statistics_of_the_batch(void **state)
+{
+    (void)state;
+    check_nets(make_net, pick_layout_of_batch, NETS / 2, NETS / 4, "ref", 1e-5);
+    check_nets(make_net, pick_layout_of_batch, NETS, NETS / 2, "cpu", 1e-5);
 }
 
 static void ranks_share_the_tokens_of_a_transformer(void **state)
@@ -396,7 +458,7 @@ static void ranks_divide_the_backward_pass_of_images(void **state)
     (void)state;
     for (int uses_batch = 0; uses_batch < 2; uses_batch++) {
         struct hrf_error err = { .status = HRF_OK };
-        struct alone alone = run_alone(make_images(uses_batch), 1, "cpu");
+        struct alone alone = run_alone(make_images(uses_batch), false, 1, "cpu");
         struct hrf_graph *graph = NULL;
         float *together = run_together(&alone, "cpu", "spatial=2x2", &graph, &err);
         if (together == NULL)
@@ -422,7 +484,7 @@ static void sums_over_the_batch_have_the_same_bits_in_any_groups(void **state)
     const int32_t again = build_plain_conv(&b, build_unary(&b, HRF_OP_RELU, seen), 8, 5, 3, 1,
                                            true);
     const int32_t pooled = build_node(&b, HRF_OP_GLOBAL_AVERAGE_POOL, &again, 1, NULL);
-    struct alone alone = run_alone(build_finish(&b, &pooled, 1), 1, "cpu");
+    struct alone alone = run_alone(build_finish(&b, &pooled, 1), false, 1, "cpu");
     float *first = NULL;
     for (int i = 0; i < 3; i++) {
         struct hrf_graph *graph = NULL;
@@ -449,7 +511,7 @@ static void what_ranks_cannot_do_is_refused(void **state)
     struct build b = build_start(5);
     const int32_t x = build_input(&b, SHAPE(4, 3, 8, 8));
     const int32_t y = build_plain_conv(&b, x, 3, 4, 3, 1, true);
-    struct alone alone = run_alone(build_finish(&b, &y, 1), 1, "cpu");
+    struct alone alone = run_alone(build_finish(&b, &y, 1), false, 1, "cpu");
     static const char *const layouts[] = { "tensor=2", "stages=2,microbatches=2,bidirectional" };
     for (int i = 0; i < 2; i++) {
         struct hrf_graph *graph = NULL;
@@ -472,6 +534,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_the_gradients_that_one_gives),
+        cmocka_unit_test(ranks_compute_with_the_statistics_of_the_batch),
         cmocka_unit_test(ranks_share_the_tokens_of_a_transformer),
         cmocka_unit_test(ranks_share_the_pixels_of_an_image),
         cmocka_unit_test(ranks_divide_at_the_worst_places),

@@ -318,6 +318,67 @@ static void weights_that_are_not_finite_end_a_step(void **state)
     hrf_graph_destroy(graph);
 }
 
+/* ---- statistics of the batch ---- */
+
+/* Two norms, of which the second has inputs that depend on the first. */
+static struct hrf_graph *make_normalised(void)
+{
+    struct build b = build_start(11);
+    const int32_t x = build_input(&b, SHAPE(4, 3, 9, 8));
+    int32_t y = build_batch_norm(&b, build_plain_conv(&b, x, 3, 6, 3, 1, false), 6);
+    y = build_plain_conv(&b, build_unary(&b, HRF_OP_SIGMOID, y), 6, 4, 3, 2, true);
+    y = build_unary(&b, HRF_OP_GLOBAL_AVERAGE_POOL, build_batch_norm(&b, y, 4));
+    struct hrf_graph *graph = build_finish(&b, &y, 1);
+    mark_weights(graph);
+    return graph;
+}
+
+static struct hrf_train_step *create_ranks(const struct hrf_graph *graph, const char *layout,
+                                           struct hrf_error *err)
+{
+    struct hrf_layout_plan plan;
+    struct hrf_train_step *step = NULL;
+    if (hrf_layout_parse(layout, &plan, err) != HRF_OK)
+        fail_msg("%s", err->text);
+    const struct hrf_train_step_config config = {
+        .device = "cpu", .loss = HRF_LOSS_MSE, .uses_batch = true, .n_threads = 1, .layout = &plan
+    };
+    return hrf_train_step_create(graph, &config, &step, err) == HRF_OK ? step : NULL;
+}
+
+static void groups_compute_with_the_statistics_of_the_batch(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = { "data=2", "data=4", "data=2,spatial=2",
+                                           "data=2,stages=2" };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) graph = make_normalised();
+    const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
+    HRF_AUTO(hrf_train_step) one = create_ranks(graph, "single", &err);
+    assert_non_null(one);
+    const double loss = run_filled(one, &image, 3);
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        HRF_AUTO(hrf_train_step) groups = create_ranks(graph, layouts[i], &err);
+        if (groups == NULL)
+            fail_msg("%s: %s", layouts[i], err.text);
+        assert_true(fabs(run_filled(groups, &image, 3) - loss) <= 1e-6 * fabs(loss));
+        assert_true(gradients_apart(one, groups) <= 1e-5);
+        assert_int_equal(hrf_train_step_n_statistics(groups), 4);
+        for (int32_t k = 0; k < 4; k++) {
+            const struct hrf_shape *shape = &hrf_train_step_statistics(one)[k].shape;
+            assert_int_equal(hrf_train_step_statistics_count(groups, k),
+                             hrf_train_step_statistics_count(one, k));
+            for (int64_t c = 0; c < hrf_shape_count(shape); c++)
+                assert_true(fabs((double)hrf_train_step_batch_statistics(groups, k)[c] -
+                                 (double)hrf_train_step_batch_statistics(one, k)[c]) < 1e-6);
+        }
+    }
+    assert_null(create_ranks(graph, "data=3", &err));
+    assert_non_null(strstr(err.text, "a batch of 6 would do"));
+    assert_null(create_ranks(graph, "stages=2,microbatches=2", &err));
+    assert_non_null(strstr(err.text, "pass a layer one after the other"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +386,7 @@ int main(void)
         cmocka_unit_test(tiles_give_the_gradients_of_the_whole),
         cmocka_unit_test(ranks_that_share_tokens_have_the_changed_weights),
         cmocka_unit_test(weights_that_are_not_finite_end_a_step),
+        cmocka_unit_test(groups_compute_with_the_statistics_of_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,11 +278,10 @@ static void check_layout(struct hrf_reader *r, struct hrf_train_recipe *recipe)
         hrf_reader_find(r, r->lines[i], r->columns[i],
                         "'train.layout': gradients are computed with data=, spatial=, stages= and "
                         "microbatches=");
-    else if (recipe->batch_norm == HRF_NORM_BATCH && l->data * l->microbatches > 1)
+    else if (recipe->batch_norm == HRF_NORM_BATCH &&
+             hrf_layout_check_batch_statistics(l, recipe->batch, &why) != HRF_OK)
         hrf_reader_find(r, r->lines[i], r->columns[i],
-                        "'train.batch_norm' batch needs the statistics of the whole batch, which "
-                        "data= and microbatches= of 'train.layout' divide: use spatial= or stages= "
-                        "alone");
+                        "'train.layout' with 'train.batch_norm' batch: %s", why.text);
 }
 
 /* The place of a key in the file. */

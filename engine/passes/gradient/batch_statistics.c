@@ -37,6 +37,25 @@ static int32_t constant(struct insertion *i, enum hrf_dtype dtype, const struct 
     return index;
 }
 
+/* The mean over all axes but the channels. Of a graph that computes with a part of the batch, the
+ * parts add up over the groups that have the others: `count` numbers a channel in all. */
+static int32_t mean_of(struct insertion *i, int32_t x, const struct hrf_shape *of_channels,
+                       int64_t count)
+{
+    const struct hrf_shape scalar = { .rank = 0 };
+    const float share = (float)(1 / (double)count);
+    struct hrf_attributes all = hrf_attributes_default();
+    all.keep_dims = true;
+    for (int32_t k = 0; k < of_channels->rank; k++)
+        if (k != 1)
+            all.axes[all.n_axes++] = k;
+    if (i->graph->n_images == 0)
+        return insert(i, HRF_OP_REDUCE_MEAN, &all, of_channels, x, HRF_NO_VALUE);
+    const int32_t own = insert(i, HRF_OP_REDUCE_SUM, &all, of_channels, x, HRF_NO_VALUE);
+    const int32_t sum = insert(i, HRF_OP_ALL_REDUCE, NULL, of_channels, own, HRF_NO_VALUE);
+    return insert(i, HRF_OP_MUL, NULL, of_channels, sum, constant(i, HRF_F32, &scalar, &share));
+}
+
 /* y = scale (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over all axes but
  * the channels. The variance is the biased one, as in PyTorch. */
 static enum hrf_status use_batch(struct hrf_graph *graph, int32_t at, struct hrf_batch_norm *out,
@@ -47,23 +66,19 @@ static enum hrf_status use_batch(struct hrf_graph *graph, int32_t at, struct hrf
     const int32_t x = norm.inputs[0];
     const struct hrf_shape shape = graph->values[x].shape, scalar = { .rank = 0 };
     const float epsilon = norm.attributes.epsilon;
-    struct hrf_attributes all = hrf_attributes_default();
+    const int64_t n_here = hrf_shape_count(&shape) / shape.dims[1];
+    const int64_t count = graph->n_images == 0 ? n_here : n_here / shape.dims[0] * graph->n_images;
     struct hrf_shape of_channels = { .rank = shape.rank };
-    all.keep_dims = true;
-    for (int32_t k = 0; k < shape.rank; k++) {
+    for (int32_t k = 0; k < shape.rank; k++)
         of_channels.dims[k] = k == 1 ? shape.dims[1] : 1;
-        if (k != 1)
-            all.axes[all.n_axes++] = k;
-    }
     const struct hrf_shape of_sizes = { 1, { shape.rank } };
     const int32_t sizes = constant(&i, HRF_S64, &of_sizes, of_channels.dims);
     const int32_t scale = insert(&i, HRF_OP_RESHAPE, NULL, &of_channels, norm.inputs[1], sizes);
     const int32_t bias = insert(&i, HRF_OP_RESHAPE, NULL, &of_channels, norm.inputs[2], sizes);
-    const int32_t mean = insert(&i, HRF_OP_REDUCE_MEAN, &all, &of_channels, x, HRF_NO_VALUE);
+    const int32_t mean = mean_of(&i, x, &of_channels, count);
     const int32_t centre = insert(&i, HRF_OP_SUB, NULL, &shape, x, mean);
     const int32_t square = insert(&i, HRF_OP_MUL, NULL, &shape, centre, centre);
-    const int32_t variance = insert(&i, HRF_OP_REDUCE_MEAN, &all, &of_channels, square,
-                                    HRF_NO_VALUE);
+    const int32_t variance = mean_of(&i, square, &of_channels, count);
     const int32_t sum = insert(&i, HRF_OP_ADD, NULL, &of_channels, variance,
                                constant(&i, HRF_F32, &scalar, &epsilon));
     const int32_t root = insert(&i, HRF_OP_SQRT, NULL, &of_channels, sum, HRF_NO_VALUE);
@@ -76,7 +91,8 @@ static enum hrf_status use_batch(struct hrf_graph *graph, int32_t at, struct hrf
                                     .variance = variance,
                                     .file_mean = norm.inputs[3],
                                     .file_variance = norm.inputs[4],
-                                    .count = hrf_shape_count(&shape) / shape.dims[1] };
+                                    .count = count };
+    graph->values[mean].is_of_batch = graph->values[variance].is_of_batch = true;
     hrf_match_become(&graph->nodes[at], HRF_OP_ADD, inputs, 2, &plain);
     return HRF_OK;
 }

@@ -45,6 +45,8 @@ struct hrf_batch_norms {
 void hrf_batch_norms_release(struct hrf_batch_norms *norms);
 
 /* Replaces every BATCH_NORM by operators that normalise by the mean and the variance of the batch.
+ * If n_images is set, the graph computes with an equal share of the batch, and its sums are added
+ * up over the groups that have the others (ALL_REDUCE).
  * Shapes are known; before hrf_pass_gradient(), which keeps the indices of values. HRF_E_USER:
  * there is none. */
 HRF_CHECKED enum hrf_status hrf_pass_batch_statistics(struct hrf_graph *graph,

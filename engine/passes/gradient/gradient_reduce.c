@@ -26,6 +26,12 @@ void hrf_gradient_reduce_sum(struct hrf_backward *b)
     hrf_backward_give(b, 0, hrf_backward_expand(b, kept(b, b->dy), &shape));
 }
 
+/* Every group's loss depends on the sum, and the loss of the batch is the sum of theirs. */
+void hrf_gradient_all_reduce(struct hrf_backward *b)
+{
+    hrf_backward_give(b, 0, hrf_backward_unary(b, HRF_OP_ALL_REDUCE, b->dy));
+}
+
 void hrf_gradient_reduce_mean(struct hrf_backward *b)
 {
     const struct hrf_shape shape = hrf_backward_input_shape(b, 0);
