@@ -130,6 +130,7 @@ struct maker {
     struct partition_rank *partition_ranks; /* [ranks of a group] */
     struct hrf_sim_program *programs;       /* [ranks] */
     struct hrf_batch_split shares;
+    bool is_one_process;
 };
 
 /* Adds one micro-batch of the partition's rank to the program of `rank`. */
@@ -150,15 +151,14 @@ static void add_microbatch(const struct maker *m, int32_t rank, int32_t partitio
 static void add_batch(const struct maker *m, int32_t rank)
 {
     const struct hrf_partition *p = m->partition;
-    HRF_AUTO_FREE struct hrf_batch_step *steps = NULL;
-    int32_t n_steps;
-    hrf_batch_plan(p, &m->shares, rank, &steps, &n_steps);
-    for (int32_t i = 0; i < n_steps; i++) {
-        const struct hrf_batch_step *s = &steps[i];
+    HRF_AUTO_RELEASE(hrf_batch_plan) plan = { .n_steps = 0 };
+    hrf_batch_plan_make(p, &m->shares, rank, m->is_one_process, &plan);
+    for (int32_t i = 0; i < plan.n_steps; i++) {
+        const struct hrf_batch_step *s = &plan.steps[i];
         const bool is_mirrored = s->slot.is_mirrored;
         const int32_t in_group = rank % p->n_ranks;
-        const struct hrf_sim_step output = { .kind = s->kind == HRF_BATCH_SEND ? HRF_SIM_SEND
-                                                                               : HRF_SIM_RECEIVE,
+        const bool sends = s->kind == HRF_BATCH_SEND || s->kind == HRF_BATCH_GIVE;
+        const struct hrf_sim_step output = { .kind = sends ? HRF_SIM_SEND : HRF_SIM_RECEIVE,
                                              .label = LABEL_OUTPUT,
                                              .peer = s->peer,
                                              .tag = OUTPUT_TAG,
@@ -167,7 +167,7 @@ static void add_batch(const struct maker *m, int32_t rank)
             add_microbatch(m, rank,
                            is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
                            is_mirrored);
-        else if (s->kind != HRF_BATCH_KEEP)
+        else if (s->kind != HRF_BATCH_KEEP && s->kind != HRF_BATCH_STORE)
             hrf_sim_add(&m->programs[rank], &output);
     }
 }
@@ -274,7 +274,8 @@ enum hrf_status hrf_predict(const struct hrf_partition *partition, int64_t n_ima
     struct maker m = { .partition = partition,
                        .prediction = prediction,
                        .partition_ranks = partition_ranks,
-                       .programs = programs };
+                       .programs = programs,
+                       .is_one_process = machine->is_one_process };
     HRF_TRY(hrf_layout_share(l, n_images, &m.shares, err));
     const enum hrf_status status = predict(&m, costs, machine, err);
     for (int32_t i = 0; i < partition->n_ranks; i++)

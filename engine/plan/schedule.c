@@ -48,13 +48,40 @@ void hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
 struct batch {
     const struct hrf_partition *p;
     const struct hrf_batch_split *shares;
-    struct hrf_batch_step *steps;
-    int32_t n_steps;
+    int32_t rank;
+    int32_t *owners;    /* [outputs]: the rank that joins or adds up the output */
+    int64_t *stored_at; /* [micro-batches][outputs], of this rank; -1: it is not stored */
+    struct hrf_batch_plan *plan;
 };
 
 static const struct hrf_value *output_of(const struct batch *b, int32_t i)
 {
     return &b->p->graph->values[b->p->graph->outputs[i]];
+}
+
+bool hrf_batch_is_shared(const struct hrf_graph *graph)
+{
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->values[graph->outputs[i]].is_batch_sum)
+            return true;
+    return false;
+}
+
+/* Rank 0 owns what is joined. Each sum is owned by the group that has the fewest bytes of them so
+ * far. */
+static void find_owners(const struct batch *b)
+{
+    const struct hrf_partition *p = b->p;
+    HRF_AUTO_FREE int64_t *n_bytes = hrf_calloc((size_t)p->layout.data, sizeof *n_bytes);
+    for (int32_t i = 0; i < p->graph->n_outputs; i++) {
+        int32_t least = 0;
+        if (!output_of(b, i)->is_batch_sum)
+            continue;
+        for (int32_t g = 1; g < p->layout.data; g++)
+            least = n_bytes[g] < n_bytes[least] ? g : least;
+        n_bytes[least] += hrf_value_bytes(output_of(b, i));
+        b->owners[i] = least * p->n_ranks + p->output_rank;
+    }
 }
 
 /* The bytes of output i for so many images. */
@@ -67,62 +94,129 @@ static int64_t output_bytes(const struct batch *b, int32_t i, int64_t n_images)
                : all / b->shares->per_microbatch * n_images;
 }
 
-static void add_outputs(struct batch *b, enum hrf_batch_kind kind, int32_t peer, int32_t group,
-                        const struct hrf_pipeline_slot *slot)
+static struct hrf_batch_step *add_step(struct batch *b, enum hrf_batch_kind kind,
+                                       const struct hrf_pipeline_slot *slot, int32_t peer)
+{
+    struct hrf_batch_plan *plan = b->plan;
+    hrf_array_reserve((void **)&plan->steps, &plan->capacity, (size_t)plan->n_steps + 1,
+                      sizeof *plan->steps);
+    plan->steps[plan->n_steps] = (struct hrf_batch_step){ kind, .slot = *slot, .peer = peer,
+                                                          .stored_at = -1 };
+    return &plan->steps[plan->n_steps++];
+}
+
+static void add_output(struct batch *b, enum hrf_batch_kind kind, int32_t peer, int32_t group,
+                       const struct hrf_pipeline_slot *slot, int32_t i)
 {
     int64_t first;
     const int64_t n = hrf_batch_split_images(b->shares, group, slot->microbatch, &first);
-    for (int32_t i = 0; i < b->p->graph->n_outputs && n > 0; i++) {
-        const struct hrf_value *v = output_of(b, i);
-        if (v->is_of_batch && first > 0)
-            continue; /* the first images' group gives it */
-        b->steps[b->n_steps++] = (struct hrf_batch_step){
-            .kind = kind,
-            .slot = *slot,
-            .peer = peer,
-            .output = i,
-            .offset = v->is_batch_sum ? 0 : output_bytes(b, i, 1) * first,
-            .n_bytes = output_bytes(b, i, n),
-            .adds = v->is_batch_sum && first > 0,
-        };
+    const struct hrf_value *v = output_of(b, i);
+    int64_t *stored_at = &b->stored_at[slot->microbatch * b->p->graph->n_outputs + i];
+    if (n <= 0 || (v->is_of_batch && first > 0))
+        return; /* what is of the batch is given by the first group */
+    struct hrf_batch_step *s = add_step(b, kind, slot, peer);
+    s->output = i;
+    s->offset = v->is_batch_sum ? 0 : output_bytes(b, i, 1) * first;
+    s->n_bytes = output_bytes(b, i, n);
+    s->adds = v->is_batch_sum && first > 0;
+    if (kind == HRF_BATCH_STORE) {
+        *stored_at = b->plan->stored_bytes;
+        b->plan->stored_bytes += s->n_bytes;
+    }
+    if (kind == HRF_BATCH_STORE || kind == HRF_BATCH_KEEP)
+        s->stored_at = *stored_at;
+}
+
+/* What this rank does at once with the outputs of a micro-batch that it has computed. Those that it
+ * owns come first in a sum if it belongs to the first group. In another one they wait for those of
+ * earlier images: stored, but for the last ones, which nothing overwrites. */
+static void add_own_outputs(struct batch *b, const struct hrf_pipeline_slot *slot, bool is_last)
+{
+    const int32_t group = b->rank / b->p->n_ranks;
+    for (int32_t i = 0; i < b->p->graph->n_outputs; i++) {
+        if (b->owners[i] != b->rank)
+            add_output(b, HRF_BATCH_SEND, b->owners[i], group, slot, i);
+        else if (group == 0)
+            add_output(b, HRF_BATCH_KEEP, b->rank, group, slot, i);
+        else if (!is_last)
+            add_output(b, HRF_BATCH_STORE, b->rank, group, slot, i);
     }
 }
 
-static void add_slots(struct batch *b, int32_t rank, const struct hrf_pipeline_slot *slots)
+static void add_slots(struct batch *b)
 {
     const struct hrf_layout_plan *l = &b->p->layout;
-    const int32_t group = rank / b->p->n_ranks, in_group = rank % b->p->n_ranks;
+    const int32_t in_group = b->rank % b->p->n_ranks;
+    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc((size_t)l->microbatches,
+                                                               sizeof *slots);
+    hrf_schedule(l, in_group / hrf_layout_stage_ranks(l), slots);
     for (int32_t t = 0; t < l->microbatches; t++) {
         const int32_t partition_rank = slots[t].is_mirrored ? hrf_layout_mirror(l, in_group)
                                                             : in_group;
-        b->steps[b->n_steps++] = (struct hrf_batch_step){ HRF_BATCH_RUN, .slot = slots[t] };
+        add_step(b, HRF_BATCH_RUN, &slots[t], b->rank);
         if (partition_rank == b->p->output_rank)
-            add_outputs(b, rank == 0 ? HRF_BATCH_KEEP : HRF_BATCH_SEND, 0, group, &slots[t]);
-    }
-    for (int32_t i = 0; i < l->data * l->microbatches && rank == 0; i++) {
-        const int32_t m = i % l->microbatches;
-        const struct hrf_pipeline_slot slot = { m, runs_mirrored(l, m) };
-        const int32_t giver = slot.is_mirrored ? hrf_layout_mirror(l, b->p->output_rank)
-                                               : b->p->output_rank;
-        const int32_t from = i / l->microbatches * b->p->n_ranks + giver;
-        if (from != 0)
-            add_outputs(b, HRF_BATCH_RECEIVE, from, i / l->microbatches, &slot);
+            add_own_outputs(b, &slots[t], t == l->microbatches - 1);
     }
 }
 
-void hrf_batch_plan(const struct hrf_partition *p, const struct hrf_batch_split *shares,
-                    int32_t rank, struct hrf_batch_step **out, int32_t *n_steps)
+/* The outputs that this rank owns, in the order of the images. */
+static void add_owned(struct batch *b)
 {
-    const struct hrf_layout_plan *l = &p->layout;
-    const size_t n_slots = (size_t)l->microbatches, n_outputs = (size_t)p->graph->n_outputs;
-    const size_t most = n_slots * (1 + n_outputs * (1 + (rank == 0 ? (size_t)l->data : 0)));
-    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(n_slots, sizeof *slots);
-    HRF_AUTO_FREE struct hrf_batch_step *steps = hrf_calloc(most, sizeof *steps);
-    struct batch b = { p, shares, steps, 0 };
-    hrf_schedule(l, rank % p->n_ranks / hrf_layout_stage_ranks(l), slots);
-    add_slots(&b, rank, slots);
-    assert((size_t)b.n_steps <= most);
-    *out = steps;
-    *n_steps = b.n_steps;
-    steps = NULL;
+    const struct hrf_layout_plan *l = &b->p->layout;
+    for (int32_t k = 0; k < l->data * l->microbatches; k++) {
+        const int32_t m = k % l->microbatches, group = k / l->microbatches;
+        const struct hrf_pipeline_slot slot = { m, runs_mirrored(l, m) };
+        const int32_t giver = slot.is_mirrored ? hrf_layout_mirror(l, b->p->output_rank)
+                                               : b->p->output_rank;
+        const int32_t from = group * b->p->n_ranks + giver;
+        for (int32_t i = 0; i < b->p->graph->n_outputs; i++) {
+            if (b->owners[i] == b->rank && from != b->rank)
+                add_output(b, HRF_BATCH_RECEIVE, from, group, &slot, i);
+            else if (b->owners[i] == b->rank && group > 0)
+                add_output(b, HRF_BATCH_KEEP, from, group, &slot, i);
+        }
+    }
+}
+
+/* Every rank gets every output from its owner. */
+static void add_shared(struct batch *b)
+{
+    const struct hrf_pipeline_slot none = { 0, false };
+    const int32_t n_ranks = b->p->layout.data * b->p->n_ranks;
+    for (int32_t i = 0; i < b->p->graph->n_outputs; i++)
+        for (int32_t k = 1; k < n_ranks && b->owners[i] == b->rank; k++) {
+            struct hrf_batch_step *s = add_step(b, HRF_BATCH_GIVE, &none, (b->rank + k) % n_ranks);
+            s->output = i;
+            s->n_bytes = output_bytes(b, i, b->shares->n_images);
+        }
+    for (int32_t i = 0; i < b->p->graph->n_outputs; i++)
+        if (b->owners[i] != b->rank) {
+            struct hrf_batch_step *s = add_step(b, HRF_BATCH_TAKE, &none, b->owners[i]);
+            s->output = i;
+            s->n_bytes = output_bytes(b, i, b->shares->n_images);
+        }
+}
+
+void hrf_batch_plan_make(const struct hrf_partition *p, const struct hrf_batch_split *shares,
+                         int32_t rank, bool is_one_process, struct hrf_batch_plan *out)
+{
+    const size_t n_outputs = (size_t)p->graph->n_outputs;
+    const size_t n_stored = n_outputs * (size_t)p->layout.microbatches;
+    HRF_AUTO_FREE int32_t *owners = hrf_calloc(n_outputs + 1, sizeof *owners);
+    HRF_AUTO_FREE int64_t *stored_at = hrf_alloc_array(n_stored + 1, sizeof *stored_at);
+    struct batch b = { p, shares, rank, owners, stored_at, out };
+    *out = (struct hrf_batch_plan){ .n_steps = 0 };
+    for (size_t i = 0; i < n_stored; i++)
+        stored_at[i] = -1;
+    find_owners(&b);
+    add_slots(&b);
+    add_owned(&b);
+    if (!is_one_process && hrf_batch_is_shared(p->graph))
+        add_shared(&b);
+}
+
+void hrf_batch_plan_release(struct hrf_batch_plan *plan)
+{
+    hrf_free(plan->steps);
+    *plan = (struct hrf_batch_plan){ .n_steps = 0 };
 }

@@ -16,24 +16,41 @@ struct hrf_pipeline_slot {
 void hrf_schedule(const struct hrf_layout_plan *layout, int32_t position,
                   struct hrf_pipeline_slot *slots);
 
+/* Each output has an owner, which joins or adds up what the ranks have of it: rank 0, but of sums
+ * over the batch an output rank of some group, so that no rank receives all gradients. */
 enum hrf_batch_kind {
-    HRF_BATCH_RUN,    /* compute the rank's part of the micro-batch */
-    HRF_BATCH_KEEP,   /* store an output that rank 0 has computed itself */
-    HRF_BATCH_SEND,   /* send an output to `peer`, which is rank 0 */
-    HRF_BATCH_RECEIVE /* on rank 0: receive an output from `peer` */
+    HRF_BATCH_RUN,     /* compute the rank's part of the micro-batch */
+    HRF_BATCH_KEEP,    /* on the owner: take or add an output that the rank has computed itself */
+    HRF_BATCH_STORE,   /* on the owner: copy such an output, for a later KEEP */
+    HRF_BATCH_SEND,    /* send an output to `peer`, its owner */
+    HRF_BATCH_RECEIVE, /* on the owner: receive and take or add an output from `peer` */
+    HRF_BATCH_GIVE,    /* on the owner: send a whole output to `peer` */
+    HRF_BATCH_TAKE     /* receive a whole output from `peer`, its owner */
 };
 struct hrf_batch_step {
     enum hrf_batch_kind kind;
     struct hrf_pipeline_slot slot;
     int32_t peer;            /* a rank of the layout */
-    int32_t output;          /* KEEP, SEND, RECEIVE: output of the network ... */
+    int32_t output;          /* all but RUN: output of the network ... */
     int64_t offset, n_bytes; /* ... and the bytes of it, counted in the whole batch */
     bool adds; /* KEEP, RECEIVE: a sum over the batch, of which earlier steps have brought parts */
+    int64_t stored_at; /* STORE, KEEP: the bytes of the rank's store; -1: the session has it */
 };
-/* All steps of rank `rank` of the layout for a batch. Rank 0 receives the outputs of other ranks at
- * the end. Sums over the batch are made in the order of the images, unless the pipeline is
- * bidirectional. *out: heap. */
-void hrf_batch_plan(const struct hrf_partition *partition, const struct hrf_batch_split *shares,
-                    int32_t rank, struct hrf_batch_step **out, int32_t *n_steps);
+/* All steps of a rank for a batch. Sums over the batch are made in the order of the images, unless
+ * the pipeline is bidirectional. */
+struct hrf_batch_plan {
+    struct hrf_batch_step *steps; /* heap */
+    int32_t n_steps;
+    size_t capacity; /* private */
+    int64_t stored_bytes;
+};
+/* True if every rank gets all outputs, not rank 0 alone: those of a graph that has sums over the
+ * batch, with which each process updates its own weights. */
+bool hrf_batch_is_shared(const struct hrf_graph *graph);
+/* `rank` is one of the layout. `is_one_process`: outputs are in memory that all ranks share. */
+void hrf_batch_plan_make(const struct hrf_partition *partition,
+                         const struct hrf_batch_split *shares, int32_t rank, bool is_one_process,
+                         struct hrf_batch_plan *out);
+void hrf_batch_plan_release(struct hrf_batch_plan *plan);
 
 #endif

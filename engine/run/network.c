@@ -3,6 +3,7 @@
 #include "engine/run/network.h"
 
 #include "engine/backend/backend.h"
+#include "engine/plan/schedule.h"
 #include "engine/run/agree.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ struct hrf_network {
     struct hrf_parallel *parallel; /* all ranks, in this process */
     struct hrf_rank *rank;         /* one rank, whose comm has the others */
     struct hrf_work *work;         /* of `rank` */
-    float **outputs;               /* outputs of `rank`, on rank 0: [graph outputs] */
+    float **outputs;               /* of `rank`, NULL if it gets none: [graph outputs] */
     int32_t n_inputs, n_outputs;
     const char *device;    /* static: a back end's name */
     struct hrf_comm *comm; /* of `rank` */
@@ -50,10 +51,10 @@ static enum hrf_status create_rank(struct hrf_network *n, const struct hrf_graph
     hrf_strbuf_adds(&n->work->notes, hrf_rank_notes(n->rank));
     n->comm = config->comm;
     memcpy(n->comm->reported, n->comm->counts, sizeof n->comm->reported);
-    if (config->comm->rank == 0)
-        n->outputs = hrf_work_create_outputs(n->work);
-    if (config->comm->rank == 0 && n->outputs == NULL)
-        return hrf_error_set(err, HRF_E_NOMEM, "no memory for the outputs");
+    if (config->comm->rank != 0 && !hrf_batch_is_shared(graph))
+        return HRF_OK;
+    n->outputs = hrf_work_create_outputs(n->work);
+    HRF_CHECK_MEMORY(n->outputs != NULL, err, "no memory for the outputs");
     return HRF_OK;
 }
 

@@ -42,7 +42,8 @@ HRF_CHECKED enum hrf_status hrf_network_run(struct hrf_network *network, hrf_sou
 HRF_CHECKED enum hrf_status hrf_network_refresh(struct hrf_network *network, struct hrf_error *err);
 int32_t hrf_network_n_outputs(const struct hrf_network *network);
 struct hrf_shape hrf_network_output_shape(const struct hrf_network *network, int32_t i);
-/* Dense float32, N, H, W, C for rank 4; valid until the next run. With a comm: on rank 0 only. */
+/* Dense float32, N, H, W, C for rank 4; valid until the next run. With a comm: on rank 0 only, or
+ * on every rank if hrf_batch_is_shared(). */
 const float *hrf_network_output(const struct hrf_network *network, int32_t i);
 
 /* Adds to `sum` [HRF_N_COMM_USES] the messages of all ranks since the last call. With a comm it is

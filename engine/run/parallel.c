@@ -52,7 +52,7 @@ static enum hrf_status work_once(struct worker *w, int64_t job)
         comm->ops->abort(comm, w->err.text);
         return w->err.status;
     }
-    return hrf_rank_run(w->rank, p->source, p->context, w->index == 0 ? p->outputs : NULL, &w->err);
+    return hrf_rank_run(w->rank, p->source, p->context, p->outputs, &w->err);
 }
 
 /* Waits until the job is given; false: the workers are to end. */

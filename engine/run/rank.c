@@ -250,10 +250,10 @@ struct hrf_rank {
     int32_t group;
     struct part parts[2];
     int32_t n_parts;
-    struct hrf_batch_step *steps;
-    int32_t n_steps;
+    struct hrf_batch_plan plan;
     bool is_filled;              /* the inputs of the first step are already filled in */
-    float *summand;              /* on rank 0: an output of another rank that is to be added */
+    float *summand;              /* an output of another rank that is to be added */
+    char *stored;                /* [plan.stored_bytes] */
     struct hrf_rank_facts facts; /* but for `memory` */
 };
 
@@ -266,7 +266,8 @@ void hrf_rank_destroy(struct hrf_rank *rank)
         hrf_peers_release(&rank->parts[i].peers);
     }
     hrf_free(rank->summand);
-    hrf_free(rank->steps);
+    hrf_free(rank->stored);
+    hrf_batch_plan_release(&rank->plan);
     hrf_free(rank);
 }
 
@@ -337,15 +338,17 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
     return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
 }
 
-static enum hrf_status make_summand(struct hrf_rank *rank, struct hrf_error *err)
+static enum hrf_status make_room_for_sums(struct hrf_rank *rank, struct hrf_error *err)
 {
+    const struct hrf_batch_plan *plan = &rank->plan;
     int64_t most = 0;
-    for (int32_t i = 0; i < rank->n_steps; i++)
-        if (rank->steps[i].kind == HRF_BATCH_RECEIVE && rank->steps[i].adds)
-            most = rank->steps[i].n_bytes > most ? rank->steps[i].n_bytes : most;
-    if (most > 0)
-        rank->summand = hrf_try_alloc((size_t)most);
-    HRF_CHECK_MEMORY(most == 0 || rank->summand != NULL, err, "no memory for sums of outputs");
+    for (int32_t i = 0; i < plan->n_steps; i++)
+        if (plan->steps[i].kind == HRF_BATCH_RECEIVE && plan->steps[i].adds)
+            most = plan->steps[i].n_bytes > most ? plan->steps[i].n_bytes : most;
+    rank->summand = hrf_try_alloc((size_t)most + 1);
+    rank->stored = hrf_try_alloc((size_t)plan->stored_bytes + 1);
+    HRF_CHECK_MEMORY(rank->summand != NULL && rank->stored != NULL, err,
+                     "no memory for sums of outputs");
     return HRF_OK;
 }
 
@@ -354,9 +357,9 @@ static enum hrf_status build(struct hrf_rank *rank, const struct hrf_session_con
 {
     const struct hrf_layout_plan *l = &rank->work->layout;
     rank->group = rank->comm->rank / rank->work->partition->n_ranks;
-    hrf_batch_plan(rank->work->partition, &rank->work->shares, rank->comm->rank, &rank->steps,
-                   &rank->n_steps);
-    HRF_TRY(make_summand(rank, err));
+    hrf_batch_plan_make(rank->work->partition, &rank->work->shares, rank->comm->rank,
+                        rank->comm->is_one_process, &rank->plan);
+    HRF_TRY(make_room_for_sums(rank, err));
     HRF_TRY(create_part(rank, config, err));
     return l->bidirectional ? create_part(rank, config, err) : HRF_OK;
 }
@@ -427,11 +430,22 @@ struct hrf_box hrf_rank_fed(const struct hrf_rank *rank, int32_t input)
 enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
                               struct hrf_error *err)
 {
-    const struct hrf_pipeline_slot *slot = &rank->steps[0].slot;
+    const struct hrf_pipeline_slot *slot = &rank->plan.steps[0].slot;
     const enum hrf_status status = fill_inputs(rank, &rank->parts[slot->is_mirrored],
                                                slot->microbatch, source, context, err);
     rank->is_filled = status == HRF_OK;
     return status;
+}
+
+/* Takes a part of an output, or adds it to what is there. */
+static void take_part(const struct hrf_batch_step *s, const float *from, float *output)
+{
+    char *to = (char *)output + s->offset;
+    const size_t n = (size_t)s->n_bytes;
+    if (!s->adds && (const char *)from != to)
+        memcpy(to, from, n);
+    for (size_t i = 0; i < n / sizeof *from && s->adds; i++)
+        output[i] += from[i];
 }
 
 static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_step *s,
@@ -441,6 +455,7 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
     struct hrf_comm *comm = rank->comm;
     struct part *part = &rank->parts[s->slot.is_mirrored];
     const size_t n = (size_t)s->n_bytes;
+    const float *own = NULL;
     if (s->kind == HRF_BATCH_RUN) {
         if (!rank->is_filled)
             HRF_TRY(fill_inputs(rank, part, s->slot.microbatch, source, context, err));
@@ -448,20 +463,33 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
         return hrf_session_run(part->session, err);
     }
     comm->use = HRF_COMM_OUTPUT;
-    if (s->kind == HRF_BATCH_SEND)
-        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT,
-                               hrf_session_output(part->session, s->output), n, err);
-    char *to = (char *)outputs[s->output] + s->offset;
-    const float *from = rank->summand;
-    if (s->kind == HRF_BATCH_RECEIVE)
-        HRF_TRY(comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT,
-                                   s->adds ? (char *)rank->summand : to, n, err));
-    else
-        from = hrf_session_output(part->session, s->output);
-    for (size_t i = 0; i < n / sizeof *from && s->adds; i++)
-        outputs[s->output][i] += from[i];
-    if (s->kind == HRF_BATCH_KEEP && !s->adds)
-        memcpy(to, from, n);
+    if (s->kind == HRF_BATCH_KEEP || s->kind == HRF_BATCH_STORE || s->kind == HRF_BATCH_SEND)
+        own = s->kind == HRF_BATCH_KEEP && s->stored_at >= 0
+                  ? (const float *)(const void *)(rank->stored + s->stored_at)
+                  : hrf_session_output(part->session, s->output);
+    switch (s->kind) {
+    case HRF_BATCH_RUN:
+        break;
+    case HRF_BATCH_KEEP:
+        take_part(s, own, outputs[s->output]);
+        break;
+    case HRF_BATCH_STORE:
+        memcpy(rank->stored + s->stored_at, own, n);
+        break;
+    case HRF_BATCH_SEND:
+        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT, own, n, err);
+    case HRF_BATCH_RECEIVE: {
+        float *to = s->adds ? rank->summand
+                            : (float *)(void *)((char *)outputs[s->output] + s->offset);
+        HRF_TRY(comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT, to, n, err));
+        take_part(s, to, outputs[s->output]);
+        break;
+    }
+    case HRF_BATCH_GIVE:
+        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT, outputs[s->output], n, err);
+    case HRF_BATCH_TAKE:
+        return comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT, outputs[s->output], n, err);
+    }
     return HRF_OK;
 }
 
@@ -469,8 +497,8 @@ static enum hrf_status run(struct hrf_rank *rank, hrf_source *source, void *cont
                            float *const *outputs, struct hrf_error *err)
 {
     enum hrf_status status = HRF_OK;
-    for (int32_t i = 0; i < rank->n_steps && status == HRF_OK; i++)
-        status = run_step(rank, &rank->steps[i], source, context, outputs, err);
+    for (int32_t i = 0; i < rank->plan.n_steps && status == HRF_OK; i++)
+        status = run_step(rank, &rank->plan.steps[i], source, context, outputs, err);
     rank->is_filled = false;
     return status;
 }

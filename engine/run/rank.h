@@ -1,7 +1,8 @@
 /* rank.h - one network on several ranks: the data that all ranks have, and the work of one rank.
  *
  * Images go in order to groups (data parallelism) and within a group to micro-batches; the last
- * micro-batches are filled up with zeros. Rank 0 gets every output.
+ * micro-batches are filled up with zeros. Rank 0 gets every output; if some are sums over the
+ * batch, every rank gets all.
  */
 #ifndef HRF_ENGINE_RUN_RANK_H
 #define HRF_ENGINE_RUN_RANK_H
@@ -74,8 +75,10 @@ struct hrf_box hrf_rank_fed(const struct hrf_rank *rank, int32_t input);
  * abort the group. */
 HRF_CHECKED enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *context,
                                           struct hrf_error *err);
-/* Computes the rank's part of one batch. outputs[i] gets output i of all images on rank 0;
- * `outputs` is NULL on other ranks. After a failure the group has been aborted. */
+/* Computes the rank's part of one batch. outputs[i] gets output i of all images, on rank 0, or on
+ * every rank if hrf_batch_is_shared(); on others `outputs` may be NULL. Ranks that are threads have
+ * the same outputs, which are whole once all ranks are done. After a failure the group has been
+ * aborted. */
 HRF_CHECKED enum hrf_status hrf_rank_run(struct hrf_rank *rank, hrf_source *source, void *context,
                                          float *const *outputs, struct hrf_error *err);
 /* Notes of the device about how this rank was made ready. */

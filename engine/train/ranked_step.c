@@ -1,7 +1,6 @@
 /* ranked_step.c - a step over several ranks (ranked_step.h). */
 #include "engine/train/ranked_step.h"
 
-#include "engine/run/agree.h"
 #include "engine/run/network.h"
 
 #include <stdio.h>
@@ -12,9 +11,7 @@ struct hrf_ranked_step {
     struct hrf_comm *comm;                 /* borrowed; NULL: ranks are threads */
     struct hrf_shape images, targets;      /* of the whole batch */
     float *image_numbers, *target_numbers; /* N, H, W, C */
-    float **received;                      /* outputs, on processes but the first */
-    int32_t n_outputs;
-    int64_t own_first, n_own; /* images of the batch that this process computes with */
+    int64_t own_first, n_own;              /* images of the batch that this process computes with */
     char text[192];
 };
 
@@ -23,9 +20,6 @@ void hrf_ranked_step_destroy(struct hrf_ranked_step *s)
     if (s == NULL)
         return;
     hrf_network_destroy(s->network);
-    for (int32_t i = 0; s->received != NULL && i < s->n_outputs; i++)
-        hrf_free(s->received[i]);
-    hrf_free(s->received);
     hrf_free(s->image_numbers);
     hrf_free(s->target_numbers);
     hrf_free(s);
@@ -53,15 +47,6 @@ static enum hrf_status allocate(struct hrf_ranked_step *s, struct hrf_error *err
     s->target_numbers = hrf_try_calloc((size_t)hrf_shape_count(&s->targets) + 1, sizeof(float));
     HRF_CHECK_MEMORY(s->image_numbers != NULL && s->target_numbers != NULL, err,
                      "no memory for a batch");
-    s->n_outputs = hrf_network_n_outputs(s->network);
-    if (s->comm == NULL || s->comm->rank == 0)
-        return HRF_OK;
-    s->received = hrf_calloc((size_t)s->n_outputs + 1, sizeof *s->received);
-    for (int32_t i = 0; i < s->n_outputs; i++) {
-        const struct hrf_shape shape = hrf_network_output_shape(s->network, i);
-        s->received[i] = hrf_try_alloc_array((size_t)hrf_shape_count(&shape) + 1, sizeof(float));
-        HRF_CHECK_MEMORY(s->received[i] != NULL, err, "no memory for gradients");
-    }
     return HRF_OK;
 }
 
@@ -168,32 +153,17 @@ static enum hrf_status read_input(void *context, int32_t input, int64_t first, i
     return HRF_OK;
 }
 
-/* Every process gets what rank 0 has added. */
-static enum hrf_status share_outputs(struct hrf_ranked_step *s, struct hrf_error *err)
-{
-    for (int32_t i = 0; i < s->n_outputs; i++) {
-        const struct hrf_shape shape = hrf_network_output_shape(s->network, i);
-        /* hrf_broadcast() reads from the first and writes to the others. */
-        void *bytes = s->received != NULL ? (void *)s->received[i]
-                                          : (void *)(uintptr_t)hrf_network_output(s->network, i);
-        HRF_TRY(
-            hrf_broadcast(s->comm, bytes, (size_t)hrf_shape_count(&shape) * sizeof(float), err));
-    }
-    return HRF_OK;
-}
-
 enum hrf_status hrf_ranked_step_run(struct hrf_ranked_step *s, bool is_changed,
                                     struct hrf_error *err)
 {
     if (is_changed)
         HRF_TRY(hrf_network_refresh(s->network, err));
-    HRF_TRY(hrf_network_run(s->network, read_input, s, err));
-    return s->comm != NULL ? share_outputs(s, err) : HRF_OK;
+    return hrf_network_run(s->network, read_input, s, err);
 }
 
 const float *hrf_ranked_step_output(const struct hrf_ranked_step *s, int32_t i)
 {
-    return s->received != NULL ? s->received[i] : hrf_network_output(s->network, i);
+    return hrf_network_output(s->network, i);
 }
 
 const char *hrf_ranked_step_text(const struct hrf_ranked_step *s)

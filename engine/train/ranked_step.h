@@ -1,8 +1,8 @@
 /* ranked_step.h - a step of training over several ranks (engine/run/network.h).
  *
- * Each rank computes its share of the loss and of the gradients, which are added on rank 0, in one
- * order. With processes every one of them then gets the sums, so that all make the same update: the
- * weights stay equal without being sent.
+ * Each rank computes its share of the loss and of the gradients. Each sum is made by one of the
+ * groups, in the order of the images. With processes every one of them then gets all sums, so that
+ * all make the same update: the weights stay equal without being sent.
  */
 #ifndef HRF_ENGINE_TRAIN_RANKED_STEP_H
 #define HRF_ENGINE_TRAIN_RANKED_STEP_H
