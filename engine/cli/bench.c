@@ -10,6 +10,7 @@
 #include "engine/planning/request.h"
 #include "engine/run/joined.h"
 #include "engine/run/planner.h"
+#include "engine/train/ranked_step.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -314,10 +315,14 @@ static void print(const struct request *r, const struct hrf_bench *b,
 }
 
 /* Makes the graph that of one step of training: the loss and its gradients to all weights. */
-static enum hrf_status add_gradients(enum hrf_loss loss, struct hrf_graph *graph,
-                                     struct hrf_error *err)
+static enum hrf_status add_gradients(enum hrf_loss loss, const char *layout,
+                                     struct hrf_graph *graph, struct hrf_error *err)
 {
     struct hrf_gradients gradients = { .n = 0 };
+    struct hrf_layout_plan plan = hrf_layout_single();
+    if (layout != NULL && !hrf_layout_is_auto(layout))
+        HRF_TRY(hrf_layout_parse(layout, &plan, err));
+    HRF_TRY(hrf_ranked_step_divide(&plan, false, graph, err));
     const enum hrf_status status = hrf_pass_training_step(graph, loss, NULL, &gradients, err);
     hrf_gradients_release(&gradients);
     return status == HRF_OK ? hrf_graph_infer_shapes(graph, err) : status;
@@ -333,7 +338,7 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     HRF_TRY(hrf_engine_check_request(r->device, r->layout, err));
     HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
     if (r->loss != NO_LOSS)
-        HRF_TRY(add_gradients((enum hrf_loss)r->loss, graph, err));
+        HRF_TRY(add_gradients((enum hrf_loss)r->loss, r->layout, graph, err));
     struct hrf_network_config config = {
         .session = { .device = r->device,
                      .precision = r->precision,

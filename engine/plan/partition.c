@@ -590,7 +590,8 @@ static void find_feeds(struct hrf_partition *p)
             continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
             need[r] = (struct hrf_box){ .lo = { 0 } };
-        need[p->output_rank] = hrf_box_whole(&graph->values[graph->outputs[i]].shape);
+        need[hrf_partition_output_rank(p, i)] = hrf_box_whole(
+            &graph->values[graph->outputs[i]].shape);
         feed(p, NULL, 0, graph->outputs[i], need, &p->output_feeds[i]);
     }
     for (int32_t v = 0; v < graph->n_values; v++)

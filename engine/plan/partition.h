@@ -95,7 +95,7 @@ struct hrf_partition {
     int32_t *reduce_of;     /* [nodes] the reduction of a global pool or an attention, or -1 */
     struct hrf_ring *rings; /* [nodes] */
     int32_t *output_feeds;  /* [graph outputs] */
-    int32_t output_rank;    /* the rank that has the network's outputs */
+    int32_t output_rank;    /* has the network's outputs; but see hrf_partition_output_rank() */
     /* [values][n_ranks] rows that are computed by the end of each band; NULL: ranks run at the same
      * time, not as bands one after the other */
     int64_t *fronts;
@@ -146,6 +146,9 @@ struct hrf_rank_map {
     int32_t group;               /* of data=; 0 until set */
     struct hrf_rank_node *nodes; /* for the first n_nodes nodes of the graph */
     int32_t n_nodes;
+    /* The first node of the backward pass; the number of nodes: there is none. What other ranks get
+     * of the forward pass has been sent before it. */
+    int32_t first_backward;
 };
 void hrf_rank_map_destroy(struct hrf_rank_map *map);
 HRF_DEFINE_AUTO(hrf_rank_map)
@@ -153,7 +156,7 @@ HRF_DEFINE_AUTO(hrf_rank_map)
 const struct hrf_rank_node *hrf_rank_map_node(const struct hrf_rank_map *map, int32_t n);
 
 /* Builds the graph of one rank. Its inputs are the boxes that the rank is fed (an empty box: no
- * input). It has the outputs of the network on `output_rank` and none on other ranks. Constants are
+ * input), and its outputs those that are on it (hrf_partition_output_rank()). Constants are
  * borrowed from the whole graph, which must outlive this one. *map_out describes its nodes. */
 HRF_CHECKED enum hrf_status hrf_partition_graph(const struct hrf_partition *partition, int32_t rank,
                                                 struct hrf_graph **out,
@@ -180,6 +183,15 @@ static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition
                                                       int32_t rank)
 {
     return &p->boxes[(int64_t)value * p->n_ranks + rank];
+}
+/* The rank that has output i. Sums over the batch and statistics of it, of which each stage of a
+ * training step computes its own, do not pass through the last stage. */
+static inline int32_t hrf_partition_output_rank(const struct hrf_partition *p, int32_t i)
+{
+    const struct hrf_value *v = &p->graph->values[p->graph->outputs[i]];
+    return (v->is_batch_sum || v->is_of_batch) && v->producer >= 0
+               ? p->stage_of_node[v->producer] * hrf_layout_stage_ranks(&p->layout)
+               : p->output_rank;
 }
 /* True if, of the ranks that have the same part of an image (tensor=), this is the one that gives
  * the value to others. */

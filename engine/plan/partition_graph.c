@@ -571,10 +571,25 @@ static enum hrf_status add_node(struct building *b, int32_t n, struct hrf_error 
     return HRF_OK;
 }
 
+/* The backward pass begins with what is computed or received for it. */
+static void note_backward(struct building *b, int32_t n_before)
+{
+    for (int32_t n = n_before; n < b->to->n_nodes && b->map->first_backward < 0; n++) {
+        const struct hrf_node *node = &b->to->nodes[n];
+        const struct hrf_shape *y = &b->to->values[node->outputs[0]].shape;
+        if (node->op != HRF_OP_EXCHANGE || hrf_shape_count(y) > 0)
+            b->map->first_backward = n;
+    }
+}
+
 static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
 {
+    bool is_backward = false;
+    b->map->first_backward = -1;
     for (int32_t n = 0; n < b->from->n_nodes; n++) {
         const struct hrf_node *node = &b->from->nodes[n];
+        const int32_t n_before = b->to->n_nodes;
+        is_backward |= node->is_backward;
         for (int32_t k = node->n_inputs - 1; k >= 0;
              k--) { /* the exchange of input 0 comes last, as note_interior() expects */
             const int32_t e = b->p->feeds[b->p->first_feed[n] + k];
@@ -594,6 +609,8 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
         else
             HRF_TRY(add_node(b, n, err));
         HRF_TRY(add_kept(b, node->outputs[0], err));
+        if (is_backward)
+            note_backward(b, n_before);
     }
     return HRF_OK;
 }
@@ -624,7 +641,7 @@ static enum hrf_status set_ends(struct building *b, struct hrf_error *err)
         if (e != HRF_NO_EXCHANGE && !b->is_done[e])
             HRF_TRY(add_exchange(b, e, err));
         const bool gives = b->p->keeps_outputs ? b->values[b->from->outputs[i]] >= 0
-                                               : b->rank == b->p->output_rank;
+                                               : b->rank == hrf_partition_output_rank(b->p, i);
         if (gives)
             ends[n_inputs + n_outputs++] = brought(b, b->from->outputs[i], e);
     }
@@ -668,6 +685,8 @@ enum hrf_status hrf_partition_graph(const struct hrf_partition *p, int32_t rank,
     HRF_TRY(add_nodes(&b, err));
     HRF_TRY(set_ends(&b, err));
     hrf_pixel_stride_settle(graph);
+    if (map->first_backward < 0)
+        map->first_backward = graph->n_nodes;
     *out = graph;
     *map_out = map;
     graph = NULL;

@@ -102,6 +102,16 @@ static inline int64_t hrf_plan_offset(const struct hrf_plan *plan, int32_t value
     return plan->buffers[plan->buffer_of[value]].offset + plan->offset_in_buffer[value];
 }
 
+/* The first step of the backward pass (hrf_rank_map); the number of steps: there is none. */
+static inline int32_t hrf_plan_first_backward(const struct hrf_plan *plan)
+{
+    int32_t i = 0;
+    while (i < plan->n_steps &&
+           (plan->map == NULL || plan->steps[i].node < plan->map->first_backward))
+        i++;
+    return i;
+}
+
 /* True if two values in the plan's buffers share some bytes. */
 bool hrf_plan_overlap(const struct hrf_plan *plan, const struct hrf_graph *graph, int32_t a,
                       int32_t b);

@@ -9,7 +9,8 @@ enum { LABEL_FEED = -1, LABEL_OUTPUT = -2, OUTPUT_TAG = 32765 };
 /* A rank of the partition: the program of one micro-batch, and its memory. */
 struct partition_rank {
     struct hrf_sim_program
-        program; /* peers are ranks of the partition; tags are exchanges and reductions */
+        program;       /* peers are ranks of the partition; tags are exchanges and reductions */
+    int32_t n_forward; /* steps of it before the backward pass */
     struct hrf_predicted_rank facts;
     double computing[HRF_COST_N_ORIGINS];
 };
@@ -109,12 +110,23 @@ static enum hrf_status write_rank(const struct hrf_partition *partition, int32_t
     HRF_TRY(hrf_plan_create(graph, map, &plan, err));
     for (int32_t i = 0; i < graph->n_inputs; i++)
         add_copy(&w, LABEL_FEED, (double)hrf_value_bytes(&graph->values[graph->inputs[i]]));
-    for (int32_t i = 0; i < plan->n_steps; i++)
+    const int32_t backward = hrf_plan_first_backward(plan);
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        if (i == backward)
+            rank->n_forward = rank->program.n_steps;
         if (hrf_op_communicates(graph->nodes[plan->steps[i].node].op))
             add_transfers(&w, plan, &plan->steps[i]);
         else
             HRF_TRY(add_kernel(&w, graph, plan, i, err));
-    rank->facts.activation_bytes = plan->arena_bytes + plan->copy_bytes + plan->message_bytes;
+    }
+    if (backward == plan->n_steps)
+        rank->n_forward = rank->program.n_steps;
+    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(
+        2 * (size_t)partition->layout.microbatches, sizeof *slots);
+    int32_t n_arenas;
+    (void)hrf_schedule_rank(partition, index, slots, &n_arenas);
+    rank->facts.activation_bytes = n_arenas * plan->arena_bytes + plan->copy_bytes +
+                                   plan->message_bytes;
     rank->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
         rank->facts.input = *hrf_partition_box(partition, partition->graph->inputs[0], index);
@@ -133,13 +145,17 @@ struct maker {
     bool is_one_process;
 };
 
-/* Adds one micro-batch of the partition's rank to the program of `rank`. */
+/* Adds one micro-batch of the partition's rank, or a pass of it, to the program of `rank`. */
 static void add_microbatch(const struct maker *m, int32_t rank, int32_t partition_rank,
-                           bool is_mirrored)
+                           const struct hrf_pipeline_slot *slot)
 {
-    const struct hrf_sim_program *from = &m->partition_ranks[partition_rank].program;
+    const bool is_mirrored = slot->is_mirrored;
+    const struct partition_rank *part = &m->partition_ranks[partition_rank];
+    const struct hrf_sim_program *from = &part->program;
     const int32_t base = rank / m->partition->n_ranks * m->partition->n_ranks;
-    for (int32_t i = 0; i < from->n_steps; i++) {
+    const int32_t begin = slot->part == HRF_SLOT_BACKWARD ? part->n_forward : 0;
+    const int32_t end = slot->part == HRF_SLOT_FORWARD ? part->n_forward : from->n_steps;
+    for (int32_t i = begin; i < end; i++) {
         struct hrf_sim_step step = from->steps[i];
         step.peer = base +
                     (is_mirrored ? hrf_layout_mirror(&m->partition->layout, step.peer) : step.peer);
@@ -166,7 +182,7 @@ static void add_batch(const struct maker *m, int32_t rank)
         if (s->kind == HRF_BATCH_RUN)
             add_microbatch(m, rank,
                            is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group,
-                           is_mirrored);
+                           &s->slot);
         else if (s->kind != HRF_BATCH_KEEP && s->kind != HRF_BATCH_STORE)
             hrf_sim_add(&m->programs[rank], &output);
     }

@@ -37,10 +37,48 @@ void hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
             if (chosen[w] < 0)
                 continue;
             if (w == position)
-                slots[n++] = (struct hrf_pipeline_slot){ chosen[w], runs_mirrored(l, chosen[w]) };
+                slots[n++] = (struct hrf_pipeline_slot){
+                    .microbatch = chosen[w], .is_mirrored = runs_mirrored(l, chosen[w])
+                };
             done[chosen[w]]++;
         }
     }
+}
+
+/* ---- forward and backward ---- */
+
+int32_t hrf_schedule_training(const struct hrf_layout_plan *l, int32_t position,
+                              struct hrf_pipeline_slot *slots, int32_t *n_arenas)
+{
+    const int32_t m = l->microbatches, left = l->stages - position;
+    int32_t n = 0, forward = 0;
+    *n_arenas = 1;
+    if (l->stages == 1 || m == 1) {
+        hrf_schedule(l, position, slots);
+        return m;
+    }
+    *n_arenas = left < m ? left : m;
+    for (int32_t backward = 0; backward < m; backward++) {
+        for (; forward < m && forward < backward + *n_arenas; forward++)
+            slots[n++] = (struct hrf_pipeline_slot){ .microbatch = forward,
+                                                     .part = HRF_SLOT_FORWARD,
+                                                     .arena = forward % *n_arenas };
+        slots[n++] = (struct hrf_pipeline_slot){ .microbatch = backward,
+                                                 .part = HRF_SLOT_BACKWARD,
+                                                 .arena = backward % *n_arenas };
+    }
+    return n;
+}
+
+int32_t hrf_schedule_rank(const struct hrf_partition *p, int32_t rank,
+                          struct hrf_pipeline_slot *slots, int32_t *n_arenas)
+{
+    const int32_t position = rank / hrf_layout_stage_ranks(&p->layout);
+    if (hrf_batch_is_shared(p->graph))
+        return hrf_schedule_training(&p->layout, position, slots, n_arenas);
+    hrf_schedule(&p->layout, position, slots);
+    *n_arenas = 1;
+    return p->layout.microbatches;
 }
 
 /* ---- a batch ---- */
@@ -80,7 +118,7 @@ static void find_owners(const struct batch *b)
         for (int32_t g = 1; g < p->layout.data; g++)
             least = n_bytes[g] < n_bytes[least] ? g : least;
         n_bytes[least] += hrf_value_bytes(output_of(b, i));
-        b->owners[i] = least * p->n_ranks + p->output_rank;
+        b->owners[i] = least * p->n_ranks + hrf_partition_output_rank(p, i);
     }
 }
 
@@ -132,8 +170,11 @@ static void add_output(struct batch *b, enum hrf_batch_kind kind, int32_t peer, 
  * earlier images: stored, but for the last ones, which nothing overwrites. */
 static void add_own_outputs(struct batch *b, const struct hrf_pipeline_slot *slot, bool is_last)
 {
-    const int32_t group = b->rank / b->p->n_ranks;
+    const int32_t group = b->rank / b->p->n_ranks, in_group = b->rank % b->p->n_ranks;
+    const int32_t rank = slot->is_mirrored ? hrf_layout_mirror(&b->p->layout, in_group) : in_group;
     for (int32_t i = 0; i < b->p->graph->n_outputs; i++) {
+        if (hrf_partition_output_rank(b->p, i) != rank)
+            continue;
         if (b->owners[i] != b->rank)
             add_output(b, HRF_BATCH_SEND, b->owners[i], group, slot, i);
         else if (group == 0)
@@ -146,16 +187,13 @@ static void add_own_outputs(struct batch *b, const struct hrf_pipeline_slot *slo
 static void add_slots(struct batch *b)
 {
     const struct hrf_layout_plan *l = &b->p->layout;
-    const int32_t in_group = b->rank % b->p->n_ranks;
-    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc((size_t)l->microbatches,
+    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(2 * (size_t)l->microbatches,
                                                                sizeof *slots);
-    hrf_schedule(l, in_group / hrf_layout_stage_ranks(l), slots);
-    for (int32_t t = 0; t < l->microbatches; t++) {
-        const int32_t partition_rank = slots[t].is_mirrored ? hrf_layout_mirror(l, in_group)
-                                                            : in_group;
+    const int32_t n = hrf_schedule_rank(b->p, b->rank % b->p->n_ranks, slots, &b->plan->n_arenas);
+    for (int32_t t = 0; t < n; t++) {
         add_step(b, HRF_BATCH_RUN, &slots[t], b->rank);
-        if (partition_rank == b->p->output_rank)
-            add_own_outputs(b, &slots[t], t == l->microbatches - 1);
+        if (slots[t].part != HRF_SLOT_FORWARD)
+            add_own_outputs(b, &slots[t], t == n - 1);
     }
 }
 
@@ -165,11 +203,12 @@ static void add_owned(struct batch *b)
     const struct hrf_layout_plan *l = &b->p->layout;
     for (int32_t k = 0; k < l->data * l->microbatches; k++) {
         const int32_t m = k % l->microbatches, group = k / l->microbatches;
-        const struct hrf_pipeline_slot slot = { m, runs_mirrored(l, m) };
-        const int32_t giver = slot.is_mirrored ? hrf_layout_mirror(l, b->p->output_rank)
-                                               : b->p->output_rank;
-        const int32_t from = group * b->p->n_ranks + giver;
+        const struct hrf_pipeline_slot slot = { .microbatch = m,
+                                                .is_mirrored = runs_mirrored(l, m) };
         for (int32_t i = 0; i < b->p->graph->n_outputs; i++) {
+            const int32_t rank = hrf_partition_output_rank(b->p, i);
+            const int32_t giver = slot.is_mirrored ? hrf_layout_mirror(l, rank) : rank;
+            const int32_t from = group * b->p->n_ranks + giver;
             if (b->owners[i] == b->rank && from != b->rank)
                 add_output(b, HRF_BATCH_RECEIVE, from, group, &slot, i);
             else if (b->owners[i] == b->rank && group > 0)
@@ -181,7 +220,7 @@ static void add_owned(struct batch *b)
 /* Every rank gets every output from its owner. */
 static void add_shared(struct batch *b)
 {
-    const struct hrf_pipeline_slot none = { 0, false };
+    const struct hrf_pipeline_slot none = { .microbatch = 0 };
     const int32_t n_ranks = b->p->layout.data * b->p->n_ranks;
     for (int32_t i = 0; i < b->p->graph->n_outputs; i++)
         for (int32_t k = 1; k < n_ranks && b->owners[i] == b->rank; k++) {

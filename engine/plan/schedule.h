@@ -5,9 +5,12 @@
 
 #include "engine/plan/partition.h"
 
+enum hrf_slot_part { HRF_SLOT_WHOLE, HRF_SLOT_FORWARD, HRF_SLOT_BACKWARD };
 struct hrf_pipeline_slot {
     int32_t microbatch;
     bool is_mirrored; /* in the mirrored pipeline, from the last rank to the first */
+    enum hrf_slot_part part;
+    int32_t arena; /* the activations it computes with; a backward pass has those of its forward */
 };
 
 /* The slots of the ranks at stage `position` (0 = first) of the pipeline: each micro-batch of the
@@ -15,6 +18,17 @@ struct hrf_pipeline_slot {
  * the most stages goes first. In this order no two ranks wait for each other. */
 void hrf_schedule(const struct hrf_layout_plan *layout, int32_t position,
                   struct hrf_pipeline_slot *slots);
+
+/* The slots of a training step: those above, whole, on one stage or for one micro-batch. Else "one
+ * forward, one backward": each of n micro-batches twice, first as many forward passes as there are
+ * stages from `position` on, and then a backward and a forward pass in turn, so that no more
+ * activations are held than by these (Narayanan et al., "PipeDream", SOSP 2019). Returns how many
+ * slots; *n_arenas: how many micro-batches are in flight. `slots` holds twice the micro-batches. */
+int32_t hrf_schedule_training(const struct hrf_layout_plan *layout, int32_t position,
+                              struct hrf_pipeline_slot *slots, int32_t *n_arenas);
+/* The same for a graph, which has a backward pass or not, and a rank of its group. */
+int32_t hrf_schedule_rank(const struct hrf_partition *partition, int32_t rank,
+                          struct hrf_pipeline_slot *slots, int32_t *n_arenas);
 
 /* Each output has an owner, which joins or adds up what the ranks have of it: rank 0, but of sums
  * over the batch an output rank of some group, so that no rank receives all gradients. */
@@ -43,6 +57,7 @@ struct hrf_batch_plan {
     int32_t n_steps;
     size_t capacity; /* private */
     int64_t stored_bytes;
+    int32_t n_arenas; /* in which the rank computes */
 };
 /* True if every rank gets all outputs, not rank 0 alone: those of a graph that has sums over the
  * batch, with which each process updates its own weights. */

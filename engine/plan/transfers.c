@@ -4,6 +4,7 @@
 
 #include "engine/plan/line_cache.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/schedule.h"
 #include "engine/plan/simulate.h"
 
 #include <assert.h>
@@ -264,31 +265,58 @@ void hrf_transfers_simulate(const struct hrf_transfer *t, int32_t label,
         hrf_sim_add(out, &step);
 }
 
+/* The messages of some steps. */
+static void add_messages(const struct hrf_plan *plan, int32_t from, int32_t to, int32_t base,
+                         struct hrf_sim_program *out)
+{
+    for (int32_t i = from; i < to; i++)
+        for (int32_t k = 0; k < plan->steps[i].n_transfers; k++) {
+            struct hrf_transfer t = plan->transfers[plan->steps[i].first_transfer + k];
+            t.peer += base;
+            hrf_transfers_simulate(&t, 0, out);
+        }
+}
+
+/* The messages of a rank for a batch, in the order of its slots. */
+static void add_slots(const struct hrf_partition *p, const struct hrf_plan *plan, int32_t rank,
+                      struct hrf_sim_program *out)
+{
+    const int32_t backward = hrf_plan_first_backward(plan), base = rank / p->n_ranks * p->n_ranks;
+    int32_t n_arenas;
+    HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(2 * (size_t)p->layout.microbatches,
+                                                               sizeof *slots);
+    const int32_t n = hrf_schedule_rank(p, rank % p->n_ranks, slots, &n_arenas);
+    for (int32_t i = 0; i < n; i++)
+        add_messages(plan, slots[i].part == HRF_SLOT_BACKWARD ? backward : 0,
+                     slots[i].part == HRF_SLOT_FORWARD ? backward : plan->n_steps, base, out);
+}
+
 /* Simulates a machine on which messages cost nothing: only their partners and their order count. */
-static enum hrf_status play(const struct hrf_plan *const *plans, int32_t n_ranks,
-                            struct hrf_sim_program *programs, struct hrf_error *err)
+static enum hrf_status play(const struct hrf_sim_program *programs, int32_t n_ranks,
+                            struct hrf_error *err)
 {
     struct hrf_machine machine = {
         .is_one_process = true, .ranks_per_node = n_ranks, .ports_per_node = 1, .n_links = 1
     };
     HRF_AUTO(hrf_simulation) simulation = NULL;
     machine.links[0] = hrf_link_simple("check", HRF_PLACEMENT_PROCESS, 0, 1);
-    for (int32_t r = 0; r < n_ranks; r++)
-        for (int32_t i = 0; i < plans[r]->n_transfers; i++) {
-            struct hrf_transfer t = plans[r]->transfers[i];
-            t.peer += plans[r]->map->group * plans[r]->map->partition->n_ranks;
-            hrf_transfers_simulate(&t, 0, &programs[r]);
-        }
     return hrf_simulate(programs, n_ranks, &machine, &simulation, err);
+}
+
+static void release_programs(struct hrf_sim_program *programs, int32_t n_ranks)
+{
+    for (int32_t r = 0; r < n_ranks; r++)
+        hrf_free(programs[r].steps);
 }
 
 enum hrf_status hrf_transfers_check(const struct hrf_plan *const *plans, int32_t n_ranks,
                                     struct hrf_error *err)
 {
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
-    const enum hrf_status status = play(plans, n_ranks, programs, err);
     for (int32_t r = 0; r < n_ranks; r++)
-        hrf_free(programs[r].steps);
+        add_messages(plans[r], 0, plans[r]->n_steps, 0, &programs[r]);
+    const enum hrf_status status = play(programs, n_ranks, err);
+    release_programs(programs, n_ranks);
     return status;
 }
 
@@ -299,6 +327,13 @@ static int32_t count_ranks(const struct hrf_partition *p)
         if (p->reduces[i].is_over_groups)
             return p->layout.data * p->n_ranks;
     return p->n_ranks;
+}
+
+/* True for a training step in which micro-batches overtake each other: forward and backward passes
+ * are in turn. Else each goes as the first one. */
+static bool is_in_turn(const struct hrf_partition *p)
+{
+    return p->layout.stages > 1 && p->layout.microbatches > 1 && hrf_batch_is_shared(p->graph);
 }
 
 static enum hrf_status make_plans(const struct hrf_partition *p, int32_t n_ranks,
@@ -312,7 +347,15 @@ static enum hrf_status make_plans(const struct hrf_partition *p, int32_t n_ranks
         HRF_TRY(hrf_plan_create(graph, maps[r], &plans[r], err));
         HRF_TRY(hrf_plan_check(plans[r], graph, err));
     }
-    return hrf_transfers_check((const struct hrf_plan *const *)plans, n_ranks, err);
+    HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
+    for (int32_t r = 0; r < n_ranks; r++)
+        if (is_in_turn(p))
+            add_slots(p, plans[r], r, &programs[r]);
+        else
+            add_messages(plans[r], 0, plans[r]->n_steps, r / p->n_ranks * p->n_ranks, &programs[r]);
+    const enum hrf_status status = play(programs, n_ranks, err);
+    release_programs(programs, n_ranks);
+    return status;
 }
 
 enum hrf_status hrf_transfers_prove(const struct hrf_partition *p, struct hrf_error *err)

@@ -78,8 +78,9 @@ void hrf_transfers_simulate(const struct hrf_transfer *transfer, int32_t label,
  * tag. */
 HRF_CHECKED enum hrf_status hrf_transfers_check(const struct hrf_plan *const *plans,
                                                 int32_t n_ranks, struct hrf_error *err);
-/* The same for a partition: makes the plans of all its ranks, checks each with hrf_plan_check(),
- * then all together. */
+/* The same for a partition: makes the plans of all its ranks, of all groups if these send each
+ * other sums, checks each with hrf_plan_check(), then all together; where forward and backward
+ * passes are in turn, for all micro-batches. */
 HRF_CHECKED enum hrf_status hrf_transfers_prove(const struct hrf_partition *partition,
                                                 struct hrf_error *err);
 

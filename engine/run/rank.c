@@ -149,8 +149,8 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
     return HRF_OK;
 }
 
-/* A node of the backward pass follows those of all stages: micro-batches go through one after the
- * other, in the same order on every rank. */
+/* The mirrored pipeline has no order of forward and backward passes, and the heads and channels of
+ * tensor= no gradients. */
 static enum hrf_status check_backward(const struct hrf_graph *graph,
                                       const struct hrf_layout_plan *layout, struct hrf_error *err)
 {
@@ -242,6 +242,7 @@ struct part {
     struct hrf_session *session;
     int32_t inputs[8]; /* the network's inputs that this part reads */
     int32_t n_inputs;
+    int32_t *outputs; /* [outputs of the network]: the session's; -1: it does not have it */
 };
 
 struct hrf_rank {
@@ -264,6 +265,7 @@ void hrf_rank_destroy(struct hrf_rank *rank)
     for (int32_t i = 0; i < rank->n_parts; i++) {
         hrf_session_destroy(rank->parts[i].session);
         hrf_peers_release(&rank->parts[i].peers);
+        hrf_free(rank->parts[i].outputs);
     }
     hrf_free(rank->summand);
     hrf_free(rank->stored);
@@ -309,6 +311,15 @@ struct hrf_rank_facts hrf_rank_facts(const struct hrf_rank *rank)
     return facts;
 }
 
+static void list_outputs(const struct hrf_rank *rank, struct part *part)
+{
+    const struct hrf_partition *p = rank->work->partition;
+    int32_t n = 0;
+    part->outputs = hrf_alloc_array((size_t)p->graph->n_outputs + 1, sizeof *part->outputs);
+    for (int32_t i = 0; i < p->graph->n_outputs; i++)
+        part->outputs[i] = hrf_partition_output_rank(p, i) == part->peers.rank ? n++ : -1;
+}
+
 static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_session_config *config,
                                    struct hrf_error *err)
 {
@@ -335,7 +346,10 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
                            rank->comm->rank - in_group, is_mirrored, err));
     HRF_TRY(hrf_partition_graph(work->partition, partition_rank, &graph, &part->peers.map, err));
     part->peers.map->group = rank->group;
-    return hrf_session_create_prepared(&graph, config, &part->peers, &part->session, err);
+    list_outputs(rank, part);
+    struct hrf_session_config own = *config;
+    own.n_arenas = rank->plan.n_arenas;
+    return hrf_session_create_prepared(&graph, &own, &part->peers, &part->session, err);
 }
 
 static enum hrf_status make_room_for_sums(struct hrf_rank *rank, struct hrf_error *err)
@@ -431,10 +445,24 @@ enum hrf_status hrf_rank_fill(struct hrf_rank *rank, hrf_source *source, void *c
                               struct hrf_error *err)
 {
     const struct hrf_pipeline_slot *slot = &rank->plan.steps[0].slot;
+    hrf_session_use_arena(rank->parts[slot->is_mirrored].session, slot->arena);
     const enum hrf_status status = fill_inputs(rank, &rank->parts[slot->is_mirrored],
                                                slot->microbatch, source, context, err);
     rank->is_filled = status == HRF_OK;
     return status;
+}
+
+static enum hrf_status run_slot(struct hrf_rank *rank, struct part *part,
+                                const struct hrf_pipeline_slot *slot, hrf_source *source,
+                                void *context, struct hrf_error *err)
+{
+    hrf_session_use_arena(part->session, slot->arena);
+    if (slot->part != HRF_SLOT_BACKWARD && !rank->is_filled)
+        HRF_TRY(fill_inputs(rank, part, slot->microbatch, source, context, err));
+    rank->is_filled = false;
+    return slot->part == HRF_SLOT_WHOLE
+               ? hrf_session_run(part->session, err)
+               : hrf_session_run_pass(part->session, slot->part == HRF_SLOT_BACKWARD, err);
 }
 
 /* Takes a part of an output, or adds it to what is there. */
@@ -456,17 +484,13 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
     struct part *part = &rank->parts[s->slot.is_mirrored];
     const size_t n = (size_t)s->n_bytes;
     const float *own = NULL;
-    if (s->kind == HRF_BATCH_RUN) {
-        if (!rank->is_filled)
-            HRF_TRY(fill_inputs(rank, part, s->slot.microbatch, source, context, err));
-        rank->is_filled = false;
-        return hrf_session_run(part->session, err);
-    }
+    if (s->kind == HRF_BATCH_RUN)
+        return run_slot(rank, part, &s->slot, source, context, err);
     comm->use = HRF_COMM_OUTPUT;
     if (s->kind == HRF_BATCH_KEEP || s->kind == HRF_BATCH_STORE || s->kind == HRF_BATCH_SEND)
         own = s->kind == HRF_BATCH_KEEP && s->stored_at >= 0
                   ? (const float *)(const void *)(rank->stored + s->stored_at)
-                  : hrf_session_output(part->session, s->output);
+                  : hrf_session_output(part->session, part->outputs[s->output]);
     switch (s->kind) {
     case HRF_BATCH_RUN:
         break;

@@ -439,11 +439,10 @@ static bool is_fused(const struct hrf_session *session, int32_t i)
     return i >= 0 && session->plan->steps[i].is_fused && session->observe == NULL;
 }
 
-enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
+static enum hrf_status run_steps(struct hrf_session *session, int32_t from, int32_t to,
+                                 struct hrf_error *err)
 {
-    for (int32_t i = 0; i < session->graph->n_inputs; i++)
-        HRF_TRY(show(session, session->graph->inputs[i], err));
-    for (int32_t i = 0; i < session->plan->n_steps; i++) {
+    for (int32_t i = from; i < to; i++) {
         if (is_fused(session, i))
             HRF_TRY(run_fused(session, i, err));
         else if (!is_fused(session, i - 1))
@@ -453,6 +452,35 @@ enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_er
             HRF_TRY(show(session, node->outputs[0], err));
     }
     return HRF_OK;
+}
+
+enum hrf_status hrf_session_run_steps(struct hrf_session *session, struct hrf_error *err)
+{
+    for (int32_t i = 0; i < session->graph->n_inputs; i++)
+        HRF_TRY(show(session, session->graph->inputs[i], err));
+    return run_steps(session, 0, session->plan->n_steps, err);
+}
+
+void hrf_session_use_arena(struct hrf_session *session, int32_t arena)
+{
+    assert(arena >= 0 && arena < session->n_arenas);
+    if (session->n_arenas == 1)
+        return;
+    session->arena = session->arenas +
+                     (size_t)arena *
+                         hrf_round_up((size_t)session->plan->arena_bytes, HRF_BUFFER_ALIGNMENT);
+    bind_calls(session);
+}
+
+enum hrf_status hrf_session_run_pass(struct hrf_session *session, bool is_backward,
+                                     struct hrf_error *err)
+{
+    const int32_t backward = hrf_plan_first_backward(session->plan);
+    assert(session->device.ops == NULL && session->observe == NULL);
+    if (session->ops->enter != NULL)
+        session->ops->enter(session->backend);
+    return run_steps(session, is_backward ? backward : 0,
+                     is_backward ? session->plan->n_steps : backward, err);
 }
 
 static bool has_second_output(const struct hrf_session *session, int32_t i)
@@ -685,7 +713,8 @@ static enum hrf_status allocate(struct hrf_session *session,
                                             hrf_shape_count(hrf_session_input_shape(session, 0));
     HRF_TRY(check_limit(session, config, err));
     allocate_calls(session);
-    size_t arena = (size_t)session->plan->arena_bytes;
+    size_t arena = (size_t)session->n_arenas *
+                   hrf_round_up((size_t)session->plan->arena_bytes, HRF_BUFFER_ALIGNMENT);
     size_t workspace = (size_t)session->memory.workspace_bytes;
     if (session->device.ops != NULL)
         HRF_TRY(hrf_session_device_allocate(session, err));
@@ -695,7 +724,8 @@ static enum hrf_status allocate(struct hrf_session *session,
         bind_calls(session);
         return HRF_OK;
     }
-    session->arena = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
+    session->arenas = hrf_alloc_aligned(arena, HRF_BUFFER_ALIGNMENT);
+    session->arena = session->arenas;
     session->workspace = hrf_alloc_aligned(workspace, HRF_BUFFER_ALIGNMENT);
     session->copies = hrf_alloc_aligned((size_t)session->plan->copy_bytes + 1,
                                         HRF_BUFFER_ALIGNMENT);
@@ -902,7 +932,9 @@ static enum hrf_status build(struct hrf_session *session, const struct hrf_sessi
     if (session->device.ops != NULL && map != NULL)
         keep_even_parts(session->graph, map);
     HRF_TRY(hrf_plan_create(session->graph, map, &session->plan, err));
-    session->memory.activation_bytes = session->plan->arena_bytes + session->plan->copy_bytes;
+    session->n_arenas = config->n_arenas > 1 ? config->n_arenas : 1;
+    session->memory.activation_bytes = session->n_arenas * session->plan->arena_bytes +
+                                       session->plan->copy_bytes;
     if (session->peers != NULL)
         hrf_peers_bind(session->peers, session->plan);
     HRF_TRY(start(session, config, err));
@@ -983,7 +1015,7 @@ void hrf_session_destroy(struct hrf_session *session)
     if (session->device.ops != NULL && session->backend != NULL) {
         hrf_session_device_release(session);
     } else if (!session->is_lent) {
-        hrf_free(session->arena);
+        hrf_free(session->arenas);
         hrf_free(session->workspace);
         hrf_free(session->copies);
     }

@@ -67,6 +67,9 @@ struct hrf_session_config {
      * numbers (hrf_graph_close_inputs()), which outlive it; hrf_network_refresh(). */
     float *const *variables;
     int32_t n_variables;
+    /* Of a rank's share of a training step, in host memory: how many micro-batches have activations
+     * at the same time (hrf_session_use_arena()); 0: one. */
+    int32_t n_arenas;
     enum hrf_transport transport; /* of messages between devices */
     /* For HRF_TRANSPORT_AUTO: measured links between GPUs, borrowed during creation; those of rank
      * 0 count. NULL: not known. */
@@ -158,6 +161,12 @@ HRF_CHECKED enum hrf_status hrf_session_take_host(struct hrf_session *session, s
 void hrf_session_give_host(struct hrf_session *session, void *memory);
 /* Runs the plan once, synchronously. */
 HRF_CHECKED enum hrf_status hrf_session_run(struct hrf_session *session, struct hrf_error *err);
+/* With config.n_arenas: what is filled in, run and read from now on lies in that one. */
+void hrf_session_use_arena(struct hrf_session *session, int32_t arena);
+/* Runs one pass of the plan, in host memory: a backward pass follows the forward pass that has run
+ * in the same arena. */
+HRF_CHECKED enum hrf_status hrf_session_run_pass(struct hrf_session *session, bool is_backward,
+                                                 struct hrf_error *err);
 /* A run in two halves, so that a device can be fed while it computes. start() queues one batch;
  * finish() waits for the oldest batch in flight and makes its outputs available. At most
  * hrf_session_depth() batches may be in flight; if that is 1, start() does the whole run. */

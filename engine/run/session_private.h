@@ -50,7 +50,9 @@ struct hrf_session {
     const void **inputs;           /* of all calls */
     const void **part_inputs;      /* inputs of the call of a part, for one image */
     char *copies;                  /* plan->copy_bytes, on the device where there is one */
-    unsigned char *arena;
+    unsigned char *arena;          /* in use, of `arenas` */
+    unsigned char *arenas; /* [n_arenas], each of the plan's bytes; NULL: lent, or on a device */
+    int32_t n_arenas;
     bool is_lent; /* the caller owns arena and workspace */
     void *workspace;
     struct hrf_session_memory memory;

@@ -25,16 +25,15 @@ void hrf_ranked_step_destroy(struct hrf_ranked_step *s)
     hrf_free(s);
 }
 
-enum hrf_status hrf_ranked_step_divide(const struct hrf_train_step_config *config,
+enum hrf_status hrf_ranked_step_divide(const struct hrf_layout_plan *layout, bool uses_batch,
                                        struct hrf_graph *graph, struct hrf_error *err)
 {
-    const struct hrf_layout_plan *layout = config->layout;
     struct hrf_batch_split shares;
     if (layout->data * layout->microbatches == 1)
         return HRF_OK;
     struct hrf_shape part = graph->values[graph->inputs[0]].shape;
     HRF_TRY(hrf_layout_share(layout, part.rank > 0 ? part.dims[0] : 1, &shares, err));
-    if (config->uses_batch)
+    if (uses_batch)
         HRF_TRY(hrf_layout_check_batch_statistics(layout, shares.n_images, err));
     part.dims[0] = shares.per_microbatch;
     graph->n_images = shares.n_images;

@@ -13,8 +13,9 @@ struct hrf_ranked_step; /* opaque */
 
 /* Sets the shape of a micro-batch before hrf_pass_training_step(). HRF_E_USER: the batch, or what
  * computes its statistics, cannot be divided so. */
-HRF_CHECKED enum hrf_status hrf_ranked_step_divide(const struct hrf_train_step_config *config,
-                                                   struct hrf_graph *graph, struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_ranked_step_divide(const struct hrf_layout_plan *layout,
+                                                   bool uses_batch, struct hrf_graph *graph,
+                                                   struct hrf_error *err);
 /* `graph` is that of a step, and is changed; `images`: the shape of the batch. `trained` outlives
  * the step. */
 HRF_CHECKED enum hrf_status

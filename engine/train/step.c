@@ -103,7 +103,7 @@ static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_gra
     if (s->config.has_input_gradient)
         made->values[made->inputs[0]].is_initializer = true;
     if (is_ranked(&s->config))
-        HRF_TRY(hrf_ranked_step_divide(&s->config, made, err));
+        HRF_TRY(hrf_ranked_step_divide(s->config.layout, s->config.uses_batch, made, err));
     HRF_TRY(hrf_pass_training_step(made, s->config.loss, s->config.uses_batch ? &norms : NULL,
                                    gradients, err));
     if (s->trained.items == NULL)

@@ -237,6 +237,45 @@ static void both_directions_keep_both_ranks_busy(void **state)
     assert_true(slots[0].is_mirrored); /* ... and the last one the other */
 }
 
+/* Every backward pass follows its forward pass, in the same arena, which no other micro-batch has
+ * in between; and as few are in flight as there are stages from this one on. */
+static void check_training(const struct hrf_layout_plan *l, int32_t position)
+{
+    struct hrf_pipeline_slot slots[2 * 9];
+    int32_t n_arenas, holder[9] = { 0 }, n_forward = 0, n_backward = 0;
+    const int32_t n = hrf_schedule_training(l, position, slots, &n_arenas);
+    const int32_t left = l->stages - position;
+    assert_int_equal(n, 2 * l->microbatches);
+    assert_int_equal(n_arenas, left < l->microbatches ? left : l->microbatches);
+    for (int32_t i = 0; i < n; i++) {
+        const struct hrf_pipeline_slot *s = &slots[i];
+        assert_true(s->arena >= 0 && s->arena < n_arenas);
+        if (s->part == HRF_SLOT_FORWARD) {
+            assert_int_equal(s->microbatch, n_forward++);
+            assert_int_equal(holder[s->arena], 0);
+            holder[s->arena] = 1 + s->microbatch;
+        } else {
+            assert_int_equal(s->part, HRF_SLOT_BACKWARD);
+            assert_int_equal(s->microbatch, n_backward++);
+            assert_int_equal(holder[s->arena], 1 + s->microbatch);
+            holder[s->arena] = 0;
+        }
+    }
+}
+
+static void no_stage_holds_more_micro_batches_than_there_are_stages(void **state)
+{
+    (void)state;
+    for (int32_t stages = 2; stages <= 5; stages++)
+        for (int32_t microbatches = 2; microbatches <= 9; microbatches++)
+            for (int32_t position = 0; position < stages; position++) {
+                struct hrf_layout_plan l = hrf_layout_single();
+                l.stages = stages;
+                l.microbatches = microbatches;
+                check_training(&l, position);
+            }
+}
+
 /* ---- bands ---- */
 
 static void bands_take_less_memory_and_say_what_they_compute_twice(void **state)
@@ -502,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_ring_without_long_attention_is_refused),
         cmocka_unit_test(more_stages_than_nodes_are_refused_with_what_would_do),
         cmocka_unit_test(both_directions_keep_both_ranks_busy),
+        cmocka_unit_test(no_stage_holds_more_micro_batches_than_there_are_stages),
         cmocka_unit_test(an_error_ends_the_search_for_bands),
         cmocka_unit_test(bands_are_predicted_to_the_row),
         cmocka_unit_test(bands_take_less_memory_and_say_what_they_compute_twice),
