@@ -35,3 +35,22 @@ double hrf_random_normal(struct hrf_random *random)
     double v = hrf_random_unit(random);
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }
+
+static void swap(int64_t *items, int64_t a, int64_t b)
+{
+    const int64_t kept = items[a];
+    items[a] = items[b];
+    items[b] = kept;
+}
+
+void hrf_random_shuffle(struct hrf_random *random, int64_t *items, int64_t n)
+{
+    for (int64_t i = n; i > 1; i--)
+        swap(items, i - 1, hrf_random_below(random, i));
+}
+
+void hrf_random_draw(struct hrf_random *random, int64_t *items, int64_t n, int64_t n_drawn)
+{
+    for (int64_t i = 0; i < n_drawn; i++)
+        swap(items, i, i + hrf_random_below(random, n - i));
+}

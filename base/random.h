@@ -20,5 +20,8 @@ uint64_t hrf_random_u64(struct hrf_random *random);
 double hrf_random_unit(struct hrf_random *random);                  /* [0, 1) */
 int64_t hrf_random_below(struct hrf_random *random, int64_t bound); /* [0, bound), bound >= 1 */
 double hrf_random_normal(struct hrf_random *random);                /* mean 0, deviation 1 */
+/* Puts the items into a drawn order; draw: n_drawn of them, which come first. */
+void hrf_random_shuffle(struct hrf_random *random, int64_t *items, int64_t n);
+void hrf_random_draw(struct hrf_random *random, int64_t *items, int64_t n, int64_t n_drawn);
 
 #endif

@@ -302,12 +302,7 @@ static size_t make_order(struct job *job, enum hrf_training_part part, int64_t e
     if (part != HRF_PART_TRAINING || !job->training->recipe->shuffle)
         return n;
     struct hrf_random random = hrf_random_init(draw_seed(job, epoch, -1));
-    for (size_t i = n; i > 1; i--) {
-        const int64_t other = hrf_random_below(&random, (int64_t)i);
-        const int64_t kept = job->order[i - 1];
-        job->order[i - 1] = job->order[other];
-        job->order[other] = kept;
-    }
+    hrf_random_shuffle(&random, job->order, (int64_t)n);
     return n;
 }
 

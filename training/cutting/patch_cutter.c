@@ -4,6 +4,7 @@
 #include "base/csv.h"
 #include "base/directory.h"
 #include "base/file.h"
+#include "base/min_max.h"
 #include "base/path.h"
 #include "base/random.h"
 #include "image/png_write.h"
@@ -95,11 +96,11 @@ static void choose(const struct cut *cut, const struct hrf_tile_plan *plan,
         for (int64_t i = 0; i < plan->n_patches; i++)
             if (all[i] == k)
                 pool[n_pool++] = i;
-        for (int64_t i = 0; i < n_pool && i < r->slide_patches; i++) {
-            const int64_t other = i + hrf_random_below(&random, n_pool - i);
-            out->patches[out->n] = pool[other];
+        const int64_t n_drawn = hrf_min(n_pool, r->slide_patches);
+        hrf_random_draw(&random, pool, n_pool, n_drawn);
+        for (int64_t i = 0; i < n_drawn; i++) {
+            out->patches[out->n] = pool[i];
             out->labels[out->n++] = k;
-            pool[other] = pool[i];
         }
     }
 }

@@ -70,11 +70,8 @@ void hrf_step_bag_init(struct hrf_step_bag *b, const struct hrf_fine_tuning *tun
     b->order = hrf_alloc_array((size_t)n_all + 1, sizeof *b->order);
     for (int64_t i = 0; i < n_all; i++)
         b->order[i] = first[slide] + i;
-    for (int64_t i = 0; i < n && n < n_all; i++) {
-        const int64_t other = i + hrf_random_below(&random, n_all - i), kept = b->order[i];
-        b->order[i] = b->order[other];
-        b->order[other] = kept;
-    }
+    if (n < n_all)
+        hrf_random_draw(&random, b->order, n_all, n);
     qsort(b->order, (size_t)n, sizeof *b->order, by_number); /* heads may read their places */
 }
 

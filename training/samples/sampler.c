@@ -17,19 +17,10 @@ struct pool {
     struct hrf_random random;
 };
 
-static void shuffle(struct hrf_random *random, int64_t *items, int64_t n)
-{
-    for (int64_t i = n; i > 1; i--) {
-        const int64_t other = hrf_random_below(random, i), kept = items[i - 1];
-        items[i - 1] = items[other];
-        items[other] = kept;
-    }
-}
-
 static int64_t take(struct pool *pool)
 {
     if (pool->taken % pool->n == 0)
-        shuffle(&pool->random, pool->items, pool->n);
+        hrf_random_shuffle(&pool->random, pool->items, pool->n);
     return pool->items[pool->taken++ % pool->n];
 }
 
@@ -57,7 +48,7 @@ void hrf_sampler_draw(const struct hrf_training_set *set, const enum hrf_trainin
     struct hrf_random random = hrf_draw(seed, HRF_DRAW_ORDER, epoch, -1);
     for (int64_t i = 0; i < n; i++) {
         if (i % n_turns == 0)
-            shuffle(&random, turns, n_turns);
+            hrf_random_shuffle(&random, turns, n_turns);
         order[i] = take(&pools[turns[i % n_turns]]);
     }
 }
