@@ -80,12 +80,13 @@ static int64_t images_of(const struct hrf_bag_step *s, int64_t n, int64_t first)
 enum hrf_status hrf_bag_step_embed(struct hrf_bag_step *s, int64_t n, hrf_bag_images *images,
                                    void *context, float *embeddings, struct hrf_error *err)
 {
+    const struct hrf_bag_part all = { n, NULL };
     struct hrf_session *session = s->forward.session;
     if (s->is_changed)
         HRF_TRY(hrf_session_refresh(session, err));
     s->is_changed = false;
     for (int64_t first = 0; first < n; first += s->batch) {
-        HRF_TRY(images(context, first, hrf_session_input(session, 0), err));
+        HRF_TRY(images(context, &all, first, hrf_session_input(session, 0), err));
         HRF_TRY(hrf_session_run(session, err));
         memcpy(embeddings + first * s->width, hrf_session_output(session, 0),
                (size_t)(images_of(s, n, first) * s->width) * sizeof *embeddings);
@@ -105,16 +106,22 @@ static void add_gradients(struct hrf_bag_step *s, bool is_first)
     }
 }
 
-enum hrf_status hrf_bag_step_run(struct hrf_bag_step *s, int64_t n, hrf_bag_images *images,
-                                 void *context, const float *seeds, struct hrf_error *err)
+enum hrf_status hrf_bag_step_run(struct hrf_bag_step *s, const struct hrf_bag_part *part,
+                                 hrf_bag_images *images, void *context, const float *seeds,
+                                 struct hrf_error *err)
 {
-    for (int64_t first = 0; first < n; first += s->batch) {
-        const size_t n_seeds = (size_t)(images_of(s, n, first) * s->width);
+    const size_t width = (size_t)s->width;
+    for (int64_t first = 0; first < part->n; first += s->batch) {
+        const int64_t n = images_of(s, part->n, first);
         float *targets = hrf_train_step_targets(s->step);
         double product;
-        HRF_TRY(images(context, first, hrf_train_step_images(s->step), err));
-        memcpy(targets, seeds + first * s->width, n_seeds * sizeof *seeds);
-        memset(targets + n_seeds, 0, ((size_t)(s->batch * s->width) - n_seeds) * sizeof *targets);
+        HRF_TRY(images(context, part, first, hrf_train_step_images(s->step), err));
+        memset(targets, 0, (size_t)s->batch * width * sizeof *targets);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t image = part->which != NULL ? part->which[first + i] : first + i;
+            memcpy(targets + (size_t)i * width, seeds + (size_t)image * width,
+                   width * sizeof *seeds);
+        }
         HRF_TRY(hrf_train_step_run(s->step, &product, err));
         add_gradients(s, first == 0);
     }

@@ -28,17 +28,24 @@ HRF_CHECKED enum hrf_status hrf_bag_step_create(const struct hrf_graph *encoder,
 void hrf_bag_step_destroy(struct hrf_bag_step *bag);
 HRF_DEFINE_AUTO(hrf_bag_step)
 
-/* Fills a batch of images, of which `first` is the bag's first, N, H, W, C; what a bag's last batch
- * lacks may be any finite numbers. It is called for one batch after the other, from 0 on, by each
- * pass. */
-typedef enum hrf_status hrf_bag_images(void *context, int64_t first, float *images,
-                                       struct hrf_error *err);
-/* The embeddings [n][D] of a bag's images. */
+/* Some images of a bag. */
+struct hrf_bag_part {
+    int64_t n;
+    const int64_t *which; /* [n], rising; NULL: the first n */
+};
+/* Fills a batch of images, those of the part from `first` on, N, H, W, C; what its last batch lacks
+ * may be any finite numbers. It is called for one batch after the other, from 0 on, by each pass.
+ */
+typedef enum hrf_status hrf_bag_images(void *context, const struct hrf_bag_part *part,
+                                       int64_t first, float *images, struct hrf_error *err);
+/* The embeddings [n][D] of a bag's n images. */
 HRF_CHECKED enum hrf_status hrf_bag_step_embed(struct hrf_bag_step *bag, int64_t n,
                                                hrf_bag_images *images, void *context,
                                                float *embeddings, struct hrf_error *err);
-/* The gradients of sum(seeds * embeddings), seeds [n][D]. */
-HRF_CHECKED enum hrf_status hrf_bag_step_run(struct hrf_bag_step *bag, int64_t n,
+/* The gradients of sum(seeds * embeddings) over a part of the bag; seeds [..][D] are those of all
+ * its images. */
+HRF_CHECKED enum hrf_status hrf_bag_step_run(struct hrf_bag_step *bag,
+                                             const struct hrf_bag_part *part,
                                              hrf_bag_images *images, void *context,
                                              const float *seeds, struct hrf_error *err);
 /* Of the last bag: the gradient to weights i of the step, in ONNX order. */

@@ -479,7 +479,8 @@ static enum hrf_status create_trainer(struct tuning_job *job, struct hrf_error *
     const struct hrf_slide_trainer_config pair = { .encoder = config,
                                                    .head = hrf_slide_head_form(r),
                                                    .seed = (uint64_t)job->seed,
-                                                   .head_rate = r->head_rate };
+                                                   .head_rate = r->head_rate,
+                                                   .skipped = r->skip_seeds };
     const enum hrf_status status = hrf_slide_trainer_create(network, &pair, &job->pair, err);
     HRF_TRY(hrf_scorer_explain_memory(t, &feeding, status, err));
     return hrf_slide_trainer_head(job->pair, &job->head, err);
@@ -758,7 +759,8 @@ static enum hrf_status end_not_finite(struct tuning_job *job, const struct hrf_e
 
 struct pace {
     double seconds, waited;
-    int64_t n; /* pictures */
+    int64_t n;         /* pictures */
+    int64_t n_counted; /* of those, of slides: that the network's gradients are of */
 };
 
 /* The step after that of `feed`. */
@@ -789,6 +791,7 @@ static enum hrf_status step_of_slide(struct tuning_job *job, double rate, double
                       p->epoch * job->n_steps + p->step + 1);
     const enum hrf_status status = hrf_slide_trainer_step(job->pair, &bag.bag, rate, loss, err);
     pace->n += bag.bag.n;
+    pace->n_counted += hrf_slide_trainer_counted(job->pair);
     pace->waited += bag.waited;
     if (status != HRF_OK)
         return hrf_error_wrap(err, status, "epoch %lld, slide '%s'", (long long)p->epoch + 1,
@@ -852,6 +855,9 @@ static void print_epoch(const struct tuning_job *job, const struct hrf_training_
         fprintf(stderr, "; %.3g %s/s, %.0f %% of it waiting for them",
                 (double)pace->n / pace->seconds, has_head(job->tuning) ? "patches" : "pictures",
                 100 * pace->waited / pace->seconds);
+    if (job->tuning->recipe->skip_seeds > 0 && pace->n > 0)
+        fprintf(stderr, "; %.0f %% of them skipped",
+                100 * (double)(pace->n - pace->n_counted) / (double)pace->n);
     fputc('\n', stderr);
 }
 
@@ -866,7 +872,7 @@ static enum hrf_status run_epoch(struct tuning_job *job, struct hrf_error *err)
     const struct hrf_fine_tuning *t = job->tuning;
     struct progress *p = &job->progress;
     struct hrf_training_epoch *record = &job->records[p->epoch];
-    struct pace pace = { 0, 0, 0 };
+    struct pace pace = { 0, 0, 0, 0 };
     HRF_AUTO(hrf_graph) network = NULL;
     HRF_AUTO(hrf_graph) finished = NULL;
     HRF_TRY(train_epoch(job, &pace, err));

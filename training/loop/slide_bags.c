@@ -30,22 +30,29 @@ static int by_number(const void *a, const void *b)
 }
 
 /* An hrf_bag_images: each pass has a feed of its own, which changes the patches alike. */
-static enum hrf_status give(void *context, int64_t first, float *images, struct hrf_error *err)
+static enum hrf_status give(void *context, const struct hrf_bag_part *part, int64_t first,
+                            float *images, struct hrf_error *err)
 {
     struct hrf_step_bag *b = context;
     const struct hrf_train_recipe *r = b->tuning->recipe;
     if (first == 0) {
+        hrf_sample_feed_destroy(b->feed);
+        b->feed = NULL;
+        for (int64_t i = 0; i < part->n && part->which != NULL; i++) {
+            b->order[i] = b->order[part->which[i]]; /* which rises */
+            b->places[i] = part->which[i];
+        }
         const struct hrf_sample_feed_config config = { .list = b->tuning->list,
                                                        .form = &b->tuning->form,
                                                        .order = b->order,
-                                                       .n = b->bag.n,
+                                                       .places = part->which != NULL ? b->places
+                                                                                     : NULL,
+                                                       .n = part->n,
                                                        .batch = r->batch,
                                                        .augmentation = &r->augmentation,
                                                        .seed = b->seed,
                                                        .epoch = b->number,
                                                        .n_threads = hrf_scorer_readers(b->tuning) };
-        hrf_sample_feed_destroy(b->feed);
-        b->feed = NULL;
         HRF_TRY(hrf_sample_feed_create(&config, &b->feed, err));
     }
     const double before = hrf_sample_feed_waited(b->feed);
@@ -68,6 +75,7 @@ void hrf_step_bag_init(struct hrf_step_bag *b, const struct hrf_fine_tuning *tun
                                      .images = give,
                                      .context = b };
     b->order = hrf_alloc_array((size_t)n_all + 1, sizeof *b->order);
+    b->places = hrf_alloc_array((size_t)n + 1, sizeof *b->places);
     for (int64_t i = 0; i < n_all; i++)
         b->order[i] = first[slide] + i;
     if (n < n_all)
@@ -79,6 +87,7 @@ void hrf_step_bag_release(struct hrf_step_bag *b)
 {
     hrf_sample_feed_destroy(b->feed);
     hrf_free(b->order);
+    hrf_free(b->places);
 }
 
 /* ---- scores ---- */

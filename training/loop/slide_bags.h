@@ -14,7 +14,7 @@ struct hrf_head_form hrf_slide_head_form(const struct hrf_train_recipe *recipe);
 struct hrf_step_bag {
     const struct hrf_fine_tuning *tuning; /* borrowed */
     struct hrf_slide_bag bag;             /* for hrf_slide_trainer_step() */
-    int64_t *order;                       /* [bag.n]; heap */
+    int64_t *order, *places;              /* [bag.n] of the pass; heap */
     int64_t seed, number;
     struct hrf_sample_feed *feed;
     double waited; /* seconds, for patches */

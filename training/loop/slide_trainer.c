@@ -4,6 +4,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct hrf_slide_trainer {
@@ -12,9 +13,10 @@ struct hrf_slide_trainer {
     struct hrf_bag_step *bag;
     struct hrf_trainer *head;
     struct hrf_head *form; /* the head: its kind and sizes, and the weights that were asked for */
-    double head_rate;
+    double head_rate, skipped;
     float *embeddings; /* of the bag */
     size_t capacity;
+    int64_t n_counted;
 };
 
 static enum hrf_status create_encoder(struct hrf_slide_trainer *t,
@@ -56,6 +58,7 @@ enum hrf_status hrf_slide_trainer_create(const struct hrf_graph *encoder,
 {
     HRF_AUTO(hrf_slide_trainer) t = hrf_calloc(1, sizeof *t);
     t->head_rate = config->head_rate;
+    t->skipped = config->skipped;
     HRF_TRY(hrf_graph_copy(encoder, &t->network, err));
     HRF_TRY(create_encoder(t, config, err));
     HRF_TRY(create_head(t, config, err));
@@ -108,6 +111,49 @@ static void fill_head(struct hrf_slide_trainer *t, const struct hrf_graph *netwo
     hrf_head_step_factors(t->form, made, 1, hrf_train_step_targets(step));
 }
 
+struct seed {
+    double norm;
+    int64_t patch;
+};
+
+static int by_norm(const void *a, const void *b)
+{
+    const struct seed *x = a, *y = b;
+    if (x->norm != y->norm)
+        return x->norm < y->norm ? -1 : 1;
+    return x->patch < y->patch ? -1 : 1;
+}
+
+int64_t hrf_slide_seeds_choose(const float *seeds, int64_t n, int64_t width, double skipped,
+                               int64_t *which)
+{
+    HRF_AUTO_FREE struct seed *sorted = hrf_alloc_array((size_t)n, sizeof *sorted);
+    HRF_AUTO_FREE bool *is_left_out = hrf_calloc((size_t)n, sizeof *is_left_out);
+    double all = 0, left_out = 0;
+    int64_t n_counted = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sorted[i] = (struct seed){ sqrt(hrf_sum_of_squares(seeds + i * width, width)), i };
+        all += sorted[i].norm;
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_norm);
+    /* One at least counts, so that there are gradients. */
+    for (int64_t i = 0; i + 1 < n && skipped > 0; i++) {
+        left_out += sorted[i].norm;
+        if (left_out > skipped * all)
+            break;
+        is_left_out[sorted[i].patch] = true;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (!is_left_out[i])
+            which[n_counted++] = i;
+    return n_counted;
+}
+
+int64_t hrf_slide_trainer_counted(const struct hrf_slide_trainer *t)
+{
+    return t->n_counted;
+}
+
 enum hrf_status hrf_slide_trainer_run(struct hrf_slide_trainer *t, const struct hrf_slide_bag *bag,
                                       double *loss, struct hrf_error *err)
 {
@@ -120,8 +166,11 @@ enum hrf_status hrf_slide_trainer_run(struct hrf_slide_trainer *t, const struct 
     HRF_TRY(hrf_train_step_change(head, network, err));
     fill_head(t, network, &made, bag->dropout);
     HRF_TRY(hrf_train_step_run(head, loss, err));
-    return hrf_bag_step_run(t->bag, bag->n, bag->images, bag->context,
-                            hrf_train_step_input_gradient(head), err);
+    const float *seeds = hrf_train_step_input_gradient(head);
+    HRF_AUTO_FREE int64_t *which = hrf_alloc_array((size_t)bag->n, sizeof *which);
+    t->n_counted = hrf_slide_seeds_choose(seeds, bag->n, t->form->form.width, t->skipped, which);
+    const struct hrf_bag_part part = { t->n_counted, t->n_counted < bag->n ? which : NULL };
+    return hrf_bag_step_run(t->bag, &part, bag->images, bag->context, seeds, err);
 }
 
 static const float *encoder_gradient(const void *context, int32_t i)

@@ -20,6 +20,7 @@ struct hrf_slide_trainer_config {
     struct hrf_head_form head;         /* its width is found */
     uint64_t seed;                     /* of the head's first weights */
     double head_rate;                  /* the head's learning rate in those of the encoder */
+    double skipped; /* share of the seeds that may be left out (hrf_slide_seeds_choose()) */
 };
 struct hrf_slide_bag {
     int64_t n, label;
@@ -36,6 +37,14 @@ HRF_CHECKED enum hrf_status hrf_slide_trainer_create(const struct hrf_graph *enc
 void hrf_slide_trainer_destroy(struct hrf_slide_trainer *trainer);
 HRF_DEFINE_AUTO(hrf_slide_trainer)
 
+/* The patches whose seeds, the gradients of the loss to their embeddings, count: those with the
+ * smallest norms are left out as long as their norms add up to at most the share `skipped` of the
+ * sum of all. What that changes in the encoder's gradient is then at most this share of the sum,
+ * times the largest norm of the derivative of an embedding to the weights. `seeds` [n][width]; the
+ * patches that count to which[n], rising. Returns how many. */
+int64_t hrf_slide_seeds_choose(const float *seeds, int64_t n, int64_t width, double skipped,
+                               int64_t *which);
+
 /* The loss of a bag, and the gradients of both networks to it. */
 HRF_CHECKED enum hrf_status hrf_slide_trainer_run(struct hrf_slide_trainer *trainer,
                                                   const struct hrf_slide_bag *bag, double *loss,
@@ -43,6 +52,8 @@ HRF_CHECKED enum hrf_status hrf_slide_trainer_run(struct hrf_slide_trainer *trai
 /* Of the last run, by the name of the weights, the encoder's before the head's, in ONNX order;
  * NULL: there is none. */
 const float *hrf_slide_trainer_gradient(const struct hrf_slide_trainer *trainer, const char *name);
+/* Patches of the last bag that the encoder's gradients are of. */
+int64_t hrf_slide_trainer_counted(const struct hrf_slide_trainer *trainer);
 /* The same, and the update. HRF_E_USER: the loss or a gradient is not finite. */
 HRF_CHECKED enum hrf_status hrf_slide_trainer_step(struct hrf_slide_trainer *trainer,
                                                    const struct hrf_slide_bag *bag,

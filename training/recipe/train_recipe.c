@@ -146,6 +146,11 @@ static const struct hrf_setting rows[] = {
       .help = "with train.head: patches of a slide in a step, drawn anew in each epoch; 0: all" },
     { REAL("train.head_rate", head_rate), .initial = "10", .min = 0, .max = 1e6,
       .help = "with train.head: the head's learning rate over that of the network" },
+    { REAL("train.skip_seeds", skip_seeds), .initial = "0", .min = 0, .max = 0.9,
+      .help =
+          "with train.head: patches with the smallest gradients of their embeddings are left out "
+          "of the network's, as long as the norms of these add up to at most this share of all; "
+          "0: none" },
     { SIZE("train.memory", memory), .min = 1048576, .max = 1e15,
       .help = "memory limit of each training, e.g. 8GiB: what exceeds it is computed in tiles and "
               "bands; not given: what the process may use" },
@@ -385,6 +390,8 @@ static void check(struct hrf_reader *r, struct hrf_train_recipe *recipe)
         (recipe->tiler_mode == HRF_TILER_SLIDE ? check_images : check_pictures)(r, recipe);
     if (recipe->head == HRF_TRAIN_NONE && recipe->bag > 0)
         find_at(r, "train.bag", "'train.bag' goes with 'train.head'");
+    if (recipe->head == HRF_TRAIN_NONE && recipe->skip_seeds > 0)
+        find_at(r, "train.skip_seeds", "'train.skip_seeds' goes with 'train.head'");
     if (recipe->warmup_epochs > (double)recipe->epochs) {
         const size_t i = hrf_reader_index(r, "train.warmup_epochs");
         hrf_reader_find(r, r->lines[i], r->columns[i],

@@ -60,6 +60,7 @@ struct hrf_train_recipe {
     enum hrf_head_choice head; /* that is trained with the network, by the labels of slides */
     int64_t bag;               /* patches of a slide in a step; 0: all */
     double head_rate;          /* its learning rate in those of the network */
+    double skip_seeds;         /* share of the patches' gradients that is left out */
     int64_t memory;            /* bytes; 0: not given */
     int64_t epochs, batch, epoch_samples, layers, lora, patience, min_epochs;
     double learning_rate, warmup_epochs, label_smoothing;

@@ -88,6 +88,12 @@ static void reader_destroy(struct reader *r)
     hrf_free(r);
 }
 
+static struct hrf_random chance_of(const struct hrf_sample_feed_config *c, int64_t position)
+{
+    const int64_t place = c->places != NULL ? c->places[position] : position;
+    return hrf_draw(c->seed, HRF_DRAW_PICTURE, c->epoch, place);
+}
+
 /* Images with masks have their pictures' size. */
 static enum hrf_status fill_mask(struct reader *r, int64_t position, unsigned char *mask,
                                  struct hrf_error *err)
@@ -97,8 +103,7 @@ static enum hrf_status fill_mask(struct reader *r, int64_t position, unsigned ch
     unsigned char *read = is_changed(c) ? r->mask : mask;
     HRF_TRY(hrf_sample_list_mask(c->list, c->order[position], r->of_mask, read, err));
     if (is_changed(c))
-        hrf_augment_mask(c->augmentation, hrf_draw(c->seed, HRF_DRAW_PICTURE, c->epoch, position),
-                         side, read, mask);
+        hrf_augment_mask(c->augmentation, chance_of(c, position), side, read, mask);
     return HRF_OK;
 }
 
@@ -112,8 +117,7 @@ static enum hrf_status fill_image(struct reader *r, int64_t position, unsigned c
     int64_t first = 0, n = 0;
     HRF_TRY(hrf_sample_list_pixels(c->list, c->order[position], read, err));
     if (is_changed(c))
-        hrf_augment(c->augmentation, hrf_draw(c->seed, HRF_DRAW_PICTURE, c->epoch, position), side,
-                    read, changed);
+        hrf_augment(c->augmentation, chance_of(c, position), side, read, changed);
     if (r->resizer == NULL)
         return HRF_OK;
     const unsigned char *rgb = is_changed(c) ? changed : read;

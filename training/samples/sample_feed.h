@@ -20,7 +20,11 @@ struct hrf_sample_feed_config {
     const struct hrf_sample_list *list;
     const struct hrf_sample_form *form;
     const int64_t *order; /* [n]: numbers of pictures */
-    int64_t n, first;     /* begins with order[first] */
+    /* [n]: chance is drawn by these places in the order, where some are left out; NULL: by their
+     * own.
+     */
+    const int64_t *places;
+    int64_t n, first; /* begins with order[first] */
     int64_t batch;
     /* Only images [own_first, own_end) of each batch are read, the others' numbers are of no use: a
      * rank reads its own. 0 and 0: all. */

@@ -55,16 +55,20 @@ static void fill(float *numbers, int64_t n, uint64_t seed)
         numbers[i] = (float)((double)(hrf_random_u64(&random) >> 40) / 0x1p23 - 1);
 }
 
-/* The images of the bag; what the last batch lacks is no image. */
-static enum hrf_status give(void *context, int64_t first, float *images, struct hrf_error *err)
+/* The images of a part of the bag; what the last batch lacks is no image. */
+static enum hrf_status give(void *context, const struct hrf_bag_part *part, int64_t first,
+                            float *images, struct hrf_error *err)
 {
     const float *bag = context;
     (void)err;
-    for (int64_t i = 0; i < BATCH; i++)
-        if (first + i < N)
-            memcpy(images + i * IMAGE, bag + (first + i) * IMAGE, IMAGE * sizeof *bag);
+    for (int64_t i = 0; i < BATCH; i++) {
+        const bool is_there = first + i < part->n;
+        const int64_t image = is_there && part->which != NULL ? part->which[first + i] : first + i;
+        if (is_there)
+            memcpy(images + i * IMAGE, bag + image * IMAGE, IMAGE * sizeof *bag);
         else
             fill(images + i * IMAGE, IMAGE, 77);
+    }
     return HRF_OK;
 }
 
@@ -213,9 +217,64 @@ static void steps_go_on_from_a_state_with_the_same_bytes_on_any_number_of_thread
         assert_int_equal(hrf_slide_trainer_set_state(trainer, whole.text, n, NULL), HRF_E_USER);
 }
 
+static void the_smallest_seeds_are_left_out_up_to_a_share_of_their_norms(void **state)
+{
+    (void)state;
+    static const float seeds[] = { 0, 3, 10, 0, 0, -1, 2, 0 }; /* norms 3, 10, 1, 2 */
+    static const struct {
+        double skipped;
+        int64_t n, which[4];
+    } rows[] = { { 0, 4, { 0, 1, 2, 3 } }, { 0.06, 4, { 0, 1, 2, 3 } }, { 0.1, 3, { 0, 1, 3 } },
+                 { 0.2, 2, { 0, 1 } },     { 0.4, 1, { 1 } },           { 1, 1, { 1 } } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t which[4];
+        assert_int_equal(hrf_slide_seeds_choose(seeds, 4, 2, rows[i].skipped, which), rows[i].n);
+        assert_memory_equal(which, rows[i].which, (size_t)rows[i].n * sizeof which[0]);
+    }
+}
+
+static void gradients_of_the_parts_of_a_bag_add_up_to_those_of_the_bag(void **state)
+{
+    (void)state;
+    static const int64_t odd[] = { 1, 3 }, even[] = { 0, 2, 4 };
+    static const struct hrf_bag_part all = { N, NULL }, parts[] = { { 2, odd }, { 3, even } };
+    const struct hrf_train_step_config config = { .device = "cpu",
+                                                  .loss = HRF_LOSS_LINEAR,
+                                                  .tiles = { 1, 1 } };
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) encoder = make_encoder(BATCH);
+    HRF_AUTO(hrf_train_step) step = NULL;
+    HRF_AUTO(hrf_bag_step) bag = NULL;
+    HRF_AUTO_FREE float *images = hrf_alloc_array(N, IMAGE * sizeof *images);
+    float seeds[N * WIDTH];
+    double most = 0, off = 0;
+    fill(images, (int64_t)N * IMAGE, 1);
+    fill(seeds, (int64_t)N * WIDTH, 2);
+    must(hrf_train_step_create(encoder, &config, &step, &err), &err);
+    must(hrf_bag_step_create(encoder, step, &config, &bag, &err), &err);
+    for (int32_t i = 0; i < hrf_train_step_n_weights(step); i++) {
+        const size_t n = (size_t)hrf_shape_count(&hrf_train_step_weights(step)[i].shape);
+        HRF_AUTO_FREE float *sum = hrf_calloc(n, sizeof *sum);
+        for (int p = 0; p < 2; p++) {
+            must(hrf_bag_step_run(bag, &parts[p], give, images, seeds, &err), &err);
+            for (size_t k = 0; k < n; k++)
+                sum[k] += hrf_bag_step_gradient(bag, i)[k];
+        }
+        must(hrf_bag_step_run(bag, &all, give, images, seeds, &err), &err);
+        for (size_t k = 0; k < n; k++) {
+            most = fmax(most, fabs((double)sum[k]));
+            off = fmax(off, fabs((double)sum[k] - (double)hrf_bag_step_gradient(bag, i)[k]));
+        }
+    }
+    if (off > 1e-5 * most)
+        fail_msg("%g of %g", off, most);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_smallest_seeds_are_left_out_up_to_a_share_of_their_norms),
+        cmocka_unit_test(gradients_of_the_parts_of_a_bag_add_up_to_those_of_the_bag),
         cmocka_unit_test(two_passes_give_the_gradients_of_one_graph),
         cmocka_unit_test(steps_go_on_from_a_state_with_the_same_bytes_on_any_number_of_threads),
     };
