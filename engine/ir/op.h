@@ -117,6 +117,8 @@ enum hrf_size_rule {
 enum hrf_precision_rule {
     HRF_PRECISION_FLOAT = 1, /* computes in float32 in every precision */
     HRF_PRECISION_HALF,      /* follows to 16 bits; computes in float32 where its inputs have 8 */
+    HRF_PRECISION_SUM,       /* the same; in a step of training its result is in float32 */
+    HRF_PRECISION_MATRICES,  /* the same; in a step of training as PRODUCT */
     HRF_PRECISION_FOLLOWS,   /* follows to 16 and to 8 bits; an 8-bit result has its own scale */
     HRF_PRECISION_SELECTS,   /* the same, but its 8-bit result has its input's scale, since it only
                                 selects or reorders numbers */

@@ -4,6 +4,7 @@
 
 #include "engine/ir/op.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- nodes ---- */
@@ -17,6 +18,9 @@ static enum hrf_status add_weights(struct lowering *l, const struct hrf_node *no
     if (l->how->type == HRF_S8)
         return hrf_lower_integer_weights(l->from, node, range, NULL, l->to, inputs, err);
     HRF_TRY(hrf_lower_rounded_weights(l->from, node, l->how->type, l->to, inputs, err));
+    if (hrf_node_has_input(node, HRF_CONV_BIAS) &&
+        !hrf_node_has_constant(l->from, node, HRF_CONV_BIAS))
+        HRF_TRY(hrf_lower_get_full(l, node->inputs[HRF_CONV_BIAS], &inputs[HRF_CONV_BIAS], err));
     const int32_t weights = node->inputs[HRF_CONV_WEIGHTS];
     if (l->how->spent != NULL && hrf_readers_is_one(&l->readers, weights))
         hrf_value_release_data(&l->how->spent->values[weights]);
@@ -35,7 +39,11 @@ static enum hrf_status low_inputs(struct lowering *l, const struct hrf_node *nod
             continue;
         /* When lowering to 8 bits, constant operands next to lowered values are lowered, too. */
         const bool is_operand = is_data && !is_product && l->how->type == HRF_S8;
-        if (hrf_node_has_constant(l->from, node, i) && !is_operand)
+        const int32_t variable = l->variables[node->inputs[i]];
+        if (is_product && variable > 0 && i <= HRF_CONV_WEIGHTS)
+            inputs[i] = l->rounded[variable - 1];
+        else if ((hrf_node_has_constant(l->from, node, i) && !is_operand) ||
+                 hrf_lower_reads_full(l, node, i))
             HRF_TRY(hrf_lower_get_full(l, node->inputs[i], &inputs[i], err));
         else
             HRF_TRY(hrf_lower_get_low(l, node->inputs[i], &inputs[i], err));
@@ -58,8 +66,7 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
     enum hrf_dtype type = HRF_F32;
     struct hrf_quantization q = { .scale = 0 };
     int32_t output;
-    const bool is_full = is_product && (l->brings_scales ? hrf_lower_own_form(l, value) == NULL
-                                                         : !l->is_useful[value]);
+    const bool is_full = hrf_lower_gives_full(l, node);
     if (hrf_lower_keeps_scale(node->op)) {
         type = l->to->values[inputs[0]].dtype;
         q = l->to->values[inputs[0]].quantization;
@@ -74,8 +81,7 @@ static enum hrf_status add_low_node(struct lowering *l, const struct hrf_node *n
         attributes.gemm.alpha = attributes.gemm.beta = 1.0f; /* ... and applies alpha and beta */
     }
     const int32_t n = is_product && l->how->type == HRF_S8 ? room : node->n_inputs;
-    HRF_TRY(
-        hrf_graph_add_node(l->to, node->op, node->name, inputs, n, &output, 1, &attributes, err));
+    HRF_TRY(hrf_lower_add_node(l, node->op, node->name, inputs, n, output, &attributes, err));
     *(is_full ? &l->full[value] : &l->low[value]) = output;
     return HRF_OK;
 }
@@ -115,8 +121,8 @@ static enum hrf_status add_full_node(struct lowering *l, const struct hrf_node *
                                 &output, err));
     struct hrf_attributes attributes = node->attributes;
     attributes.attention.fixed_point |= is_fixed_point(l, node);
-    HRF_TRY(hrf_graph_add_node(l->to, node->op, node->name, inputs, node->n_inputs, &output, 1,
-                               &attributes, err));
+    HRF_TRY(hrf_lower_add_node(l, node->op, node->name, inputs, node->n_inputs, output, &attributes,
+                               err));
     l->full[node->outputs[0]] = output;
     return HRF_OK;
 }
@@ -157,7 +163,7 @@ static enum hrf_status add_own_attention(struct lowering *l, const struct hrf_no
         HRF_TRY(hrf_lower_get_low(l, node->inputs[k], &inputs[k], err));
     HRF_TRY(hrf_lower_form(l, y, &type, &q, err));
     HRF_TRY(hrf_lower_add_value(l, y, "", type, q, &l->low[y], err));
-    return hrf_graph_add_node(l->to, HRF_OP_BYTE_ATTENTION, node->name, inputs, 3, &l->low[y], 1,
+    return hrf_lower_add_node(l, HRF_OP_BYTE_ATTENTION, node->name, inputs, 3, l->low[y],
                               &node->attributes, err);
 }
 
@@ -170,8 +176,8 @@ static enum hrf_status add_lookup(struct lowering *l, const struct hrf_node *nod
     int32_t inputs[2] = { l->low[node->inputs[0]] };
     HRF_TRY(hrf_lower_get_full(l, node->inputs[1], &inputs[1], err));
     HRF_TRY(hrf_lower_add_value(l, y, "", form->dtype, form->quantization, &l->low[y], err));
-    return hrf_graph_add_node(l->to, node->op, node->name, inputs, 2, &l->low[y], 1,
-                              &node->attributes, err);
+    return hrf_lower_add_node(l, node->op, node->name, inputs, 2, l->low[y], &node->attributes,
+                              err);
 }
 
 static bool is_own_pair(const struct lowering *l, const struct hrf_node *node)
@@ -186,14 +192,18 @@ static bool is_own_pair(const struct lowering *l, const struct hrf_node *node)
 static enum hrf_status add_ends(struct lowering *l, struct hrf_error *err)
 {
     const struct hrf_graph *from = l->from;
-    const size_t n = (size_t)(from->n_inputs + from->n_outputs);
-    HRF_AUTO_FREE int32_t *ends = hrf_alloc_array(n + 1, sizeof *ends);
+    const int32_t n_inputs = from->n_inputs + l->how->n_variables;
+    HRF_AUTO_FREE int32_t *ends = hrf_alloc_array((size_t)(n_inputs + from->n_outputs) + 1,
+                                                  sizeof *ends);
     for (int32_t i = 0; i < from->n_inputs; i++)
         ends[i] = l->full[from->inputs[i]];
-    int32_t *outputs = ends + from->n_inputs;
+    for (int32_t i = 0; i < l->how->n_variables; i++)
+        ends[from->n_inputs + i] = l->rounded[i];
+    int32_t *outputs = ends + n_inputs;
+    l->node = NULL;
     for (int32_t i = 0; i < from->n_outputs; i++)
         HRF_TRY(hrf_lower_get_full(l, from->outputs[i], &outputs[i], err));
-    return hrf_graph_set_io(l->to, ends, from->n_inputs, outputs, from->n_outputs, err);
+    return hrf_graph_set_io(l->to, ends, n_inputs, outputs, from->n_outputs, err);
 }
 
 static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
@@ -209,8 +219,13 @@ static enum hrf_status lower(struct lowering *l, struct hrf_error *err)
         HRF_TRY(hrf_graph_add_value(l->to, input->name, input->dtype, &input->shape, NULL,
                                     &l->full[from->inputs[i]], err));
     }
+    for (int32_t i = 0; i < l->how->n_variables; i++)
+        HRF_TRY(hrf_lower_add_value(l, from->inputs[from->n_inputs - l->how->n_variables + i],
+                                    ".rounded", HRF_F32, (struct hrf_quantization){ .scale = 0 },
+                                    &l->rounded[i], err));
     for (int32_t n = 0; n < from->n_nodes; n++) {
         const struct hrf_node *node = &from->nodes[n];
+        l->node = node;
         if (is_own_pair(l, node))
             HRF_TRY(add_own_pair(l, node, err));
         else if (node->op == HRF_OP_LOOKUP)
@@ -234,8 +249,8 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
     HRF_AUTO(hrf_graph) to = NULL;
     HRF_AUTO_RELEASE(hrf_readers) readers = { 0 };
     const size_t n = (size_t)graph->n_values + 1;
-    HRF_AUTO_FREE int32_t *forms = hrf_alloc_array(2 * n, sizeof *forms);
-    HRF_AUTO_FREE bool *useful = hrf_calloc(3 * n, sizeof *useful);
+    HRF_AUTO_FREE int32_t *forms = hrf_calloc(3 * n + (size_t)how->n_variables, sizeof *forms);
+    HRF_AUTO_FREE bool *useful = hrf_calloc(5 * n, sizeof *useful);
     HRF_AUTO_FREE float **smoothing = hrf_calloc(n, sizeof *smoothing);
     HRF_AUTO_FREE int32_t *own_forms = NULL;
     HRF_AUTO_FREE const struct hrf_range **ranges = hrf_alloc_array((size_t)how->n_ranges + 1,
@@ -252,6 +267,7 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
                                  graph->nodes[i].name);
     hrf_readers_init(graph, &readers);
     HRF_TRY(hrf_graph_create(graph->name, &to, err));
+    to->n_images = graph->n_images;
     struct lowering l = { .from = graph,
                           .how = how,
                           .only_kept = only_kept,
@@ -266,6 +282,10 @@ static enum hrf_status lower_to(const struct hrf_graph *graph, const struct hrf_
                           .smoothing = smoothing,
                           .is_smoothed = useful + n,
                           .of_tokens = useful + 2 * n,
+                          .of_weights = useful + 3 * n,
+                          .is_unrounded = useful + 4 * n,
+                          .variables = forms + 2 * n,
+                          .rounded = forms + 3 * n,
                           .notes = notes };
     hrf_lower_find_tokens(graph, l.of_tokens);
     const enum hrf_status status = lower(&l, err);
@@ -285,6 +305,7 @@ enum hrf_status hrf_pass_lower(const struct hrf_graph *graph, const struct hrf_l
     struct hrf_lowering narrow = *how;
     narrow.type = HRF_B16;
     narrow.spent = NULL;
+    assert(how->n_variables == 0 || how->type != HRF_S8);
     HRF_TRY(lower_to(graph, how, false, &lowered, notes, err));
     for (int32_t i = 0; i < how->n_keep && how->keep_precisions != NULL; i++)
         if (how->type == HRF_S8 && how->keep_precisions[i] == HRF_BF16)

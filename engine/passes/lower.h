@@ -9,6 +9,13 @@
  * without weights compute in the type of their inputs. A node that has no lowered form, or is
  * listed in `keep`, stays in float32 between QUANTIZE, DEQUANTIZE or CAST nodes, and `notes` says
  * so. The outputs of the graph are float32.
+ *
+ * In a step of training (n_variables > 0) whatever no product reads again stays in float32: the
+ * loss, the gradients to weights and what they are summed up from; and so does what is computed
+ * from weights alone. Sums over axes are float32 always, and so are the statistics of norms. An
+ * operator of two values follows the larger one, so that a number for each row or channel beside it
+ * keeps its type. A result that a single operator on elements reads is not rounded on its way
+ * there.
  */
 #ifndef HRF_ENGINE_PASSES_LOWER_H
 #define HRF_ENGINE_PASSES_LOWER_H
@@ -53,6 +60,10 @@ struct hrf_lowering {
     int32_t n_keep;
     bool signed_only; /* S8: never U8, not even for values that are never negative */
     bool rounds_rows; /* S8: products round their rows (graph.h); else each value has one scale */
+    /* F16, B16: the graph's last inputs, which are weights that change between runs
+     * (hrf_graph_open_constants()). Products read them rounded to the type: as many further inputs,
+     * in the same order, behind them. */
+    int32_t n_variables;
     /* F16, B16: the graph itself, if it is destroyed next: weights are freed one after the other as
      * their rounded copies are made, so that both are never there at once. NULL: they stay. */
     struct hrf_graph *spent;

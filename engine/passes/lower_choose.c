@@ -14,10 +14,14 @@ enum hrf_lower_kind hrf_lower_kind_of(const struct hrf_lowering *how, enum hrf_o
     static const enum hrf_lower_kind kinds[HRF_N_PRECISION_RULES] = {
         [HRF_PRECISION_FLOAT] = HRF_LOWER_NEVER,     [HRF_PRECISION_HALF] = HRF_LOWER_FOLLOWS,
         [HRF_PRECISION_FOLLOWS] = HRF_LOWER_FOLLOWS, [HRF_PRECISION_SELECTS] = HRF_LOWER_FOLLOWS,
+        [HRF_PRECISION_SUM] = HRF_LOWER_FOLLOWS,     [HRF_PRECISION_MATRICES] = HRF_LOWER_FOLLOWS,
         [HRF_PRECISION_PRODUCT] = HRF_LOWER_PRODUCT,
     };
     const enum hrf_precision_rule rule = hrf_op_precision(op);
-    return rule == HRF_PRECISION_HALF && how->type == HRF_S8 ? HRF_LOWER_NEVER : kinds[rule];
+    if (how->type == HRF_S8 &&
+        (rule == HRF_PRECISION_HALF || rule == HRF_PRECISION_SUM || rule == HRF_PRECISION_MATRICES))
+        return HRF_LOWER_NEVER;
+    return rule == HRF_PRECISION_MATRICES && how->n_variables > 0 ? HRF_LOWER_PRODUCT : kinds[rule];
 }
 
 bool hrf_lower_keeps_scale(enum hrf_op op)
@@ -55,7 +59,8 @@ const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *
     if (!hrf_node_has_constant(graph, node, HRF_CONV_WEIGHTS))
         return l->how->type == HRF_S8 ? "its weights are computed" : NULL;
     if (hrf_node_has_input(node, HRF_CONV_BIAS) &&
-        !hrf_node_has_constant(graph, node, HRF_CONV_BIAS))
+        !hrf_node_has_constant(graph, node, HRF_CONV_BIAS) &&
+        !l->of_weights[node->inputs[HRF_CONV_BIAS]])
         return "its bias is computed";
     if (l->how->type != HRF_S8)
         return refuse_weights(l, &graph->values[node->inputs[HRF_CONV_WEIGHTS]]);
@@ -76,17 +81,60 @@ const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *
     return NULL;
 }
 
+/* True for an input that is broadcast to the result. */
+static bool is_broadcast(const struct lowering *l, const struct hrf_node *node, int32_t k)
+{
+    const struct hrf_value *values = l->from->values;
+    return hrf_op_is_binary(node->op) && hrf_shape_count(&values[node->inputs[k]].shape) <
+                                             hrf_shape_count(&values[node->outputs[0]].shape);
+}
+
 static bool inputs_are_low(const struct lowering *l, const struct hrf_node *node)
 {
     bool any = false;
     for (int32_t i = 0; i < node->n_inputs; i++) {
-        if (node->inputs[i] < 0 || l->from->values[node->inputs[i]].data != NULL)
+        const int32_t value = node->inputs[i];
+        if (value < 0 || l->from->values[value].data != NULL || l->of_weights[value] ||
+            (l->how->n_variables > 0 && is_broadcast(l, node, i)))
             continue;
-        if (l->low[node->inputs[i]] < 0)
+        if (l->low[value] < 0 && !l->is_unrounded[value])
             return false;
         any = true;
     }
     return any;
+}
+
+bool hrf_lower_reads_full(const struct lowering *l, const struct hrf_node *node, int32_t k)
+{
+    const int32_t value = node->inputs[k];
+    const bool is_product = hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT;
+    if (l->how->n_variables == 0 || l->low[value] >= 0 || (is_product && k <= HRF_CONV_WEIGHTS))
+        return false;
+    return l->variables[value] > 0 || l->is_unrounded[value] ||
+           hrf_op_role(node->op, k) != HRF_INPUT_DATA || is_broadcast(l, node, k) ||
+           (l->of_weights[value] && hrf_op_is_binary(node->op));
+}
+
+/* True if one operator on elements reads the value, and nobody else. */
+static bool goes_to_one(const struct lowering *l, int32_t value)
+{
+    if (!hrf_readers_is_one(&l->readers, value))
+        return false;
+    const int32_t reader = l->readers.nodes[l->readers.first[value]];
+    const enum hrf_op op = l->from->nodes[reader].op;
+    return hrf_op_is_unary(op) || hrf_op_is_binary(op) || op == HRF_OP_FUNCTION_GRADIENT;
+}
+
+bool hrf_lower_gives_full(struct lowering *l, const struct hrf_node *node)
+{
+    const int32_t value = node->outputs[0];
+    if (hrf_lower_kind_of(l->how, node->op) == HRF_LOWER_PRODUCT)
+        return l->brings_scales ? hrf_lower_own_form(l, value) == NULL : !l->is_useful[value];
+    if (l->how->n_variables == 0 || hrf_lower_keeps_scale(node->op))
+        return false;
+    if (!l->is_useful[value] || hrf_op_precision(node->op) == HRF_PRECISION_SUM)
+        return true;
+    return l->is_unrounded[value] = goes_to_one(l, value);
 }
 
 /* The same for a model that was quantised elsewhere. */
@@ -214,7 +262,7 @@ bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
     const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
     const char *why = kind != HRF_LOWER_NEVER ? hrf_lower_why_kept(l, node) : NULL;
     bool low = false;
-    if (l->only_kept && !goes_to_bf16(l, node))
+    if (l->of_weights[node->outputs[0]] || (l->only_kept && !goes_to_bf16(l, node)))
         return false;
     if (why != NULL) {
         low = false;
@@ -236,17 +284,41 @@ bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node)
     return low;
 }
 
-/* Lowering a value is useful if a product reads it, directly or through other nodes. Walks from the
- * end of the graph. */
+static void find_of_weights(const struct lowering *l)
+{
+    const struct hrf_graph *from = l->from;
+    for (int32_t i = 0; i < l->how->n_variables; i++) {
+        const int32_t value = from->inputs[from->n_inputs - l->how->n_variables + i];
+        l->variables[value] = 1 + i;
+        l->of_weights[value] = true;
+    }
+    for (int32_t n = 0; n < from->n_nodes && l->how->n_variables > 0; n++) {
+        const struct hrf_node *node = &from->nodes[n];
+        bool any = false, all = true;
+        for (int32_t i = 0; i < node->n_inputs; i++) {
+            if (node->inputs[i] < 0 || from->values[node->inputs[i]].data != NULL)
+                continue;
+            any |= l->of_weights[node->inputs[i]];
+            all &= l->of_weights[node->inputs[i]];
+        }
+        l->of_weights[node->outputs[0]] = any && all;
+    }
+}
+
+/* Lowering a value is useful if a product reads it, directly or through other nodes than the sums
+ * of a step of training. Walks from the end of the graph. */
 void hrf_lower_find_useful(const struct lowering *l)
 {
+    find_of_weights(l);
     for (int32_t n = l->from->n_nodes - 1; n >= 0; n--) {
         const struct hrf_node *node = &l->from->nodes[n];
         const enum hrf_lower_kind kind = hrf_lower_kind_of(l->how, node->op);
+        const bool ends = l->how->n_variables > 0 &&
+                          hrf_op_precision(node->op) == HRF_PRECISION_SUM;
         const bool useful = hrf_lower_why_kept(l, node) == NULL &&
                             (!l->only_kept || goes_to_bf16(l, node)) &&
-                            (kind == HRF_LOWER_PRODUCT ||
-                             (kind == HRF_LOWER_FOLLOWS && l->is_useful[node->outputs[0]]));
+                            (kind == HRF_LOWER_PRODUCT || (kind == HRF_LOWER_FOLLOWS && !ends &&
+                                                           l->is_useful[node->outputs[0]]));
         for (int32_t i = 0; i < node->n_inputs && useful; i++)
             if (node->inputs[i] >= 0)
                 l->is_useful[node->inputs[i]] = true;

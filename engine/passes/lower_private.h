@@ -17,6 +17,7 @@ enum hrf_lower_kind {
 struct lowering {
     const struct hrf_graph *from;
     const struct hrf_lowering *how;
+    const struct hrf_node *node; /* of `from`, whose forms are being made; NULL: the ends */
     bool only_kept; /* only products that how->keep_precisions names go low, to how->type */
     struct hrf_graph *to;
     struct hrf_readers readers; /* of `from` */
@@ -29,6 +30,10 @@ struct lowering {
     float **smoothing;               /* [n_values]: hrf_lower_find_smoothing(); NULL: none */
     bool *is_smoothed;               /* [n_values]: the value's producer has divided it already */
     bool *of_tokens;                 /* [n_values]: hrf_lower_find_tokens() */
+    bool *of_weights;   /* [n_values]: a variable weight, or computed from nothing else */
+    bool *is_unrounded; /* [n_values]: in float32 on the way to the only operator that reads it */
+    int32_t *variables; /* [n_values]: 1 + its number, if it is a variable weight; else 0 */
+    int32_t *rounded;   /* [how->n_variables]: in `to`, the weights as products read them */
     struct hrf_strbuf *notes;
     char why[160]; /* a reason with numbers, until it is noted */
 };
@@ -61,6 +66,13 @@ HRF_CHECKED enum hrf_status hrf_lower_get_full(struct lowering *l, int32_t value
 HRF_CHECKED enum hrf_status hrf_lower_get_low(struct lowering *l, int32_t value, int32_t *index,
                                               struct hrf_error *err);
 
+/* Adds to `to` what l->node becomes, or what is added for it. */
+HRF_CHECKED enum hrf_status hrf_lower_add_node(struct lowering *l, enum hrf_op op, const char *name,
+                                               const int32_t *inputs, int32_t n_inputs,
+                                               int32_t output,
+                                               const struct hrf_attributes *attributes,
+                                               struct hrf_error *err);
+
 /* ---- lower_choose.c ---- */
 
 enum hrf_lower_kind hrf_lower_kind_of(const struct hrf_lowering *how, enum hrf_op op);
@@ -73,7 +85,11 @@ const char *hrf_lower_why_kept(const struct lowering *l, const struct hrf_node *
 const char *hrf_lower_refuse_product(struct lowering *l, const struct hrf_node *node);
 /* True if the node goes low, its inputs having been looked at before; else notes why not. */
 bool hrf_lower_goes_low(struct lowering *l, const struct hrf_node *node);
-/* Fills is_useful. */
+/* True if the result of a node that goes low is float32; may set is_unrounded. */
+bool hrf_lower_gives_full(struct lowering *l, const struct hrf_node *node);
+/* True if a node of a step of training that goes low reads input k in float32. */
+bool hrf_lower_reads_full(const struct lowering *l, const struct hrf_node *node, int32_t k);
+/* Fills is_useful, of_weights and variables. */
 void hrf_lower_find_useful(const struct lowering *l);
 
 /* ---- lower_rows.c ---- */
@@ -113,7 +129,7 @@ HRF_CHECKED enum hrf_status hrf_lower_float_weights(const struct hrf_graph *from
                                                     const struct hrf_node *node,
                                                     struct hrf_graph *to, int32_t *index,
                                                     struct hrf_error *err);
-/* Adds the weights in float32, rounded to values that `type` can represent. The bias is
+/* Adds the weights in float32, rounded to values that `type` can represent. A constant bias is
  * unchanged. */
 HRF_CHECKED enum hrf_status hrf_lower_rounded_weights(const struct hrf_graph *from,
                                                       const struct hrf_node *node,

@@ -149,8 +149,8 @@ enum hrf_status hrf_lower_row_product(struct lowering *l, const struct hrf_node 
     l->to->values[inputs[HRF_CONV_WEIGHTS]].shape.rank = 2; /* a window is of one pixel */
     HRF_TRY(hrf_lower_add_value(l, value, "", HRF_F32, (struct hrf_quantization){ .scale = 0 },
                                 &output, err));
-    HRF_TRY(hrf_graph_add_node(l->to, HRF_OP_TOKEN_PRODUCT, node->name, inputs,
-                               HRF_CONV_FACTORS + 1, &output, 1, &node->attributes, err));
+    HRF_TRY(hrf_lower_add_node(l, HRF_OP_TOKEN_PRODUCT, node->name, inputs, HRF_CONV_FACTORS + 1,
+                               output, &node->attributes, err));
     l->full[value] = output;
     return HRF_OK;
 }

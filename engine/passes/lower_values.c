@@ -108,7 +108,19 @@ enum hrf_status hrf_lower_convert(struct lowering *l, int32_t value, bool down, 
         op = HRF_OP_CAST;
     HRF_AUTO_FREE char *name = hrf_format("%s.%s", l->from->values[value].name,
                                           down ? "narrow" : "widen");
-    return hrf_graph_add_node(l->to, op, name, &input, 1, &output, 1, &attributes, err);
+    return hrf_lower_add_node(l, op, name, &input, 1, output, &attributes, err);
+}
+
+enum hrf_status hrf_lower_add_node(struct lowering *l, enum hrf_op op, const char *name,
+                                   const int32_t *inputs, int32_t n_inputs, int32_t output,
+                                   const struct hrf_attributes *attributes, struct hrf_error *err)
+{
+    HRF_TRY(hrf_graph_add_node(l->to, op, name, inputs, n_inputs, &output, 1, attributes, err));
+    if (l->node != NULL) {
+        l->to->nodes[l->to->n_nodes - 1].origin = l->node->origin;
+        l->to->nodes[l->to->n_nodes - 1].is_backward = l->node->is_backward;
+    }
+    return HRF_OK;
 }
 
 enum hrf_status hrf_lower_get_full(struct lowering *l, int32_t value, int32_t *index,

@@ -526,6 +526,7 @@ static void add_reduce(struct hrf_partition *p, int32_t n)
     const struct hrf_graph *graph = p->graph;
     const struct hrf_node *node = &graph->nodes[n];
     const struct hrf_value *x = &graph->values[node->inputs[0]];
+    const struct hrf_value *y = &graph->values[node->outputs[0]];
     const bool is_max = node->op == HRF_OP_GLOBAL_MAX_POOL || node->op == HRF_OP_PERFORMER_MAX;
     const bool is_pool_or_state = hrf_op_info(node->op)->region == HRF_REGION_SUM;
     struct hrf_reduce *reduce = &p->reduces[p->n_reduces];
@@ -533,10 +534,10 @@ static void add_reduce(struct hrf_partition *p, int32_t n)
     *reduce = (struct hrf_reduce){ .first = p->stage_of_node[n] * stage_ranks(p),
                                    .n = stage_ranks(p),
                                    .is_max = is_max,
-                                   .dtype = is_max || !is_pool_or_state
-                                                ? x->dtype
-                                                : hrf_region_sum_type(x->dtype),
-                                   .count = hrf_shape_count(&graph->values[node->outputs[0]].shape),
+                                   .dtype = is_max             ? x->dtype
+                                            : is_pool_or_state ? hrf_region_sum_type(x->dtype)
+                                                               : y->dtype,
+                                   .count = hrf_shape_count(&y->shape),
                                    .gives = gives };
     for (int32_t r = reduce->first; r < reduce->first + reduce->n; r++) {
         const struct hrf_box own = needed_for_sum(p, node, 0, r);

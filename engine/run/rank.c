@@ -52,7 +52,7 @@ enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,
     HRF_TRY(hrf_graph_copy(graph, &copy, err));
     HRF_TRY(set_microbatch(shares, copy, err));
     HRF_TRY(hrf_session_prepare(copy, config, &prepared, operations, notes, err));
-    hrf_graph_close_inputs(prepared, config->variables, config->n_variables);
+    hrf_session_close_variables(config, prepared);
     if (hrf_layout_image_parts(layout) > 1) {
         HRF_TRY(hrf_pass_join_windows(prepared, err));
         HRF_TRY(hrf_pass_pool_tokens(prepared, err));

@@ -755,6 +755,7 @@ static enum hrf_status lower(struct hrf_graph **graph, const struct hrf_session_
                              struct hrf_error *err)
 {
     const struct hrf_lowering how = { .type = precision_type(config->precision),
+                                      .n_variables = config->n_variables,
                                       .spent = *graph,
                                       .ranges = config->ranges,
                                       .n_ranges = config->n_ranges,
@@ -869,6 +870,14 @@ enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
                                     struct hrf_error *err)
 {
     return prepare(graph, config, NULL, out, operations, notes, err);
+}
+
+void hrf_session_close_variables(const struct hrf_session_config *config,
+                                 struct hrf_graph *prepared)
+{
+    if (hrf_dtype_is_half(precision_type(config->precision)))
+        hrf_graph_close_inputs(prepared, config->rounded, config->n_variables);
+    hrf_graph_close_inputs(prepared, config->variables, config->n_variables);
 }
 
 static enum hrf_status check_pixels(const struct hrf_session *session, struct hrf_error *err)

@@ -63,9 +63,10 @@ struct hrf_session_config {
     /* Only for hrf_session_create(): a graph whose constants are dropped as soon as the session has
      * them, because nothing else is made of it; NULL: none. */
     struct hrf_graph *spent;
-    /* Of a network on several ranks: the graph's last inputs are variable constants of these
-     * numbers (hrf_graph_close_inputs()), which outlive it; hrf_network_refresh(). */
+    /* The graph's last inputs are weights that are trained: variable constants of these numbers
+     * (hrf_session_close_variables()), which outlive it; hrf_session_refresh(). */
     float *const *variables;
+    float *const *rounded; /* in 16 bits: the same, rounded to the precision's type */
     int32_t n_variables;
     /* Of a rank's share of a training step, in host memory: how many micro-batches have activations
      * at the same time (hrf_session_use_arena()); 0: one. */
@@ -100,6 +101,9 @@ HRF_CHECKED enum hrf_status hrf_session_prepare(const struct hrf_graph *graph,
                                                 const struct hrf_session_config *config,
                                                 struct hrf_graph **out, double *operations,
                                                 struct hrf_strbuf *notes, struct hrf_error *err);
+/* Of the prepared graph, before it is divided or becomes a session. */
+void hrf_session_close_variables(const struct hrf_session_config *config,
+                                 struct hrf_graph *prepared);
 /* Takes ownership of *prepared, on success only: a graph of hrf_session_prepare(), or a rank's part
  * of one. `peers` (borrowed for life; NULL: none) runs the EXCHANGE and ALL_REDUCE nodes. */
 HRF_CHECKED enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepared,

@@ -58,18 +58,16 @@ static enum hrf_status make_network(struct hrf_ranked_step *s, struct hrf_graph 
 {
     const size_t most = (size_t)graph->n_values + 1;
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array(most, sizeof *values);
-    HRF_AUTO_FREE int32_t *which = hrf_alloc_array(most, sizeof *which);
-    HRF_AUTO_FREE float **numbers = hrf_alloc_array(most, sizeof *numbers);
-    const int32_t n = hrf_trained_find(graph, trained, values, which);
-    for (int32_t i = 0; i < n; i++)
-        numbers[i] = trained->items[which[i]].numbers;
+    HRF_AUTO_FREE float **numbers = hrf_alloc_array(2 * most, sizeof *numbers);
+    const int32_t n = hrf_trained_find(graph, trained, values, numbers, numbers + most);
     HRF_TRY(hrf_graph_open_constants(graph, values, n, err));
     const struct hrf_network_config how = {
         .session = { .device = config->device,
-                     .precision = HRF_FP32,
+                     .precision = config->precision,
                      .n_threads = config->n_threads,
                      .memory_limit_bytes = config->memory_limit_bytes,
                      .variables = numbers,
+                     .rounded = numbers + most,
                      .n_variables = n },
         .layout = config->layout,
         .comm = config->comm,

@@ -34,6 +34,9 @@ static void release_list(struct hrf_trained_list *list)
         hrf_free(list->items[i].name);
         hrf_free(list->items[i].numbers);
     }
+    for (int32_t i = 0; i < list->n && list->rounded != NULL; i++)
+        hrf_free(list->rounded[i]);
+    hrf_free(list->rounded);
     hrf_free(list->items);
     *list = (struct hrf_trained_list){ .n = 0 };
 }
@@ -124,6 +127,17 @@ static enum hrf_status list_trained(struct hrf_train_step *s, const struct hrf_g
         HRF_TRY(add_tensor(&s->trained, &graph->values[value], err));
         s->output_of[s->trained.n - 1] = 1 + i;
     }
+    if (s->config.precision == HRF_FP32)
+        return HRF_OK;
+    s->trained.rounded = hrf_calloc((size_t)gradients->n + 1, sizeof *s->trained.rounded);
+    for (int32_t i = 0; i < s->trained.n; i++) {
+        const struct hrf_trained_tensor *t = &s->trained.items[i];
+        const size_t n_bytes = (size_t)hrf_shape_count(&t->shape) * sizeof(float);
+        s->trained.rounded[i] = hrf_alloc_aligned(n_bytes + 1, HRF_BUFFER_ALIGNMENT);
+        HRF_CHECK_MEMORY(s->trained.rounded[i] != NULL, err, "no memory for the weights '%s'",
+                         t->name);
+    }
+    hrf_trained_round(&s->trained);
     return HRF_OK;
 }
 
@@ -200,6 +214,11 @@ enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     s->config = *config;
+    if (config->precision != HRF_FP32 && config->precision != HRF_BF16)
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "training computes in fp32 or bf16, not in %s: gradients leave the "
+                             "range of the other types",
+                             hrf_precision_name(config->precision));
     HRF_TRY(make_graph(s, network, &graph, &gradients, err));
     HRF_TRY(list_trained(s, graph, &gradients, err));
     HRF_TRY(create_gradient(s, err));
@@ -296,6 +315,8 @@ enum hrf_status hrf_train_step_run(struct hrf_train_step *s, double *loss, struc
 {
     const bool is_changed = s->is_changed;
     s->is_changed = false;
+    if (is_changed)
+        hrf_trained_round(&s->trained);
     if (s->tiled != NULL)
         return hrf_tiled_step_run(s->tiled, is_changed, loss, err);
     if (s->ranked != NULL) {

@@ -7,8 +7,11 @@
 /* The trained weights of a network; numbers are on the heap and keep their addresses. */
 struct hrf_trained_list {
     struct hrf_trained_tensor *items;
+    float **rounded; /* in BF16: the same numbers as products read them; else NULL */
     int32_t n;
 };
+/* Makes `rounded` again, after numbers have changed; without it, nothing. */
+void hrf_trained_round(const struct hrf_trained_list *trained);
 
 /* A graph, some of whose constants are trained weights, made ready to run. */
 struct hrf_weighted_session {
@@ -25,9 +28,10 @@ HRF_CHECKED enum hrf_status hrf_weighted_session_create(
     const struct hrf_gradients *gradients, const struct hrf_train_step_config *config, bool is_lent,
     int64_t kept_bytes, struct hrf_weighted_session *out, struct hrf_error *err);
 
-/* The trained weights of `graph`: values[k] is trained->items[which[k]]. Returns how many. */
+/* The trained weights of `graph`, values[k], and their numbers; rounded[k] is NULL in FP32. Returns
+ * how many. */
 int32_t hrf_trained_find(const struct hrf_graph *graph, const struct hrf_trained_list *trained,
-                         int32_t *values, int32_t *which);
+                         int32_t *values, float **numbers, float **rounded);
 
 /* Marks the weights of `graph` that are trained, and no others, as its initializers. */
 void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *graph);

@@ -1,6 +1,8 @@
 /* weighted_session.c - a session some of whose constants are trained weights (step_private.h). */
 #include "engine/train/step_private.h"
 
+#include "engine/ir/number.h"
+
 #include <string.h>
 
 void hrf_weighted_session_release(struct hrf_weighted_session *weighted)
@@ -25,8 +27,17 @@ void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *
                                           find(trained, graph->values[v].name) >= 0;
 }
 
+void hrf_trained_round(const struct hrf_trained_list *trained)
+{
+    for (int32_t i = 0; i < trained->n && trained->rounded != NULL; i++) {
+        const int64_t n = hrf_shape_count(&trained->items[i].shape);
+        for (int64_t k = 0; k < n; k++)
+            trained->rounded[i][k] = hrf_round_to(HRF_B16, trained->items[i].numbers[k]);
+    }
+}
+
 int32_t hrf_trained_find(const struct hrf_graph *graph, const struct hrf_trained_list *trained,
-                         int32_t *values, int32_t *which)
+                         int32_t *values, float **numbers, float **rounded)
 {
     int32_t n = 0;
     for (int32_t v = 0; v < graph->n_values; v++) {
@@ -35,7 +46,8 @@ int32_t hrf_trained_find(const struct hrf_graph *graph, const struct hrf_trained
         if (i < 0)
             continue;
         values[n] = v;
-        which[n++] = i;
+        numbers[n] = trained->items[i].numbers;
+        rounded[n++] = trained->rounded != NULL ? trained->rounded[i] : NULL;
     }
     return n;
 }
@@ -47,25 +59,24 @@ enum hrf_status hrf_weighted_session_create(struct hrf_graph *graph,
                                             bool is_lent, int64_t kept_bytes,
                                             struct hrf_weighted_session *out, struct hrf_error *err)
 {
-    const struct hrf_session_config how = { .device = config->device,
-                                            .precision = HRF_FP32,
-                                            .n_threads = config->n_threads,
-                                            .is_lent = is_lent,
-                                            .memory_limit_bytes = config->memory_limit_bytes,
-                                            .memory_kept_bytes = kept_bytes };
+    struct hrf_session_config how = { .device = config->device,
+                                      .precision = config->precision,
+                                      .n_threads = config->n_threads,
+                                      .is_lent = is_lent,
+                                      .memory_limit_bytes = config->memory_limit_bytes,
+                                      .memory_kept_bytes = kept_bytes };
     const size_t most = (size_t)graph->n_values + 1;
     HRF_AUTO(hrf_graph) prepared = NULL;
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array(most, sizeof *values);
-    HRF_AUTO_FREE int32_t *which = hrf_alloc_array(most, sizeof *which);
-    HRF_AUTO_FREE float **numbers = hrf_alloc_array(most, sizeof *numbers);
+    HRF_AUTO_FREE float **numbers = hrf_alloc_array(2 * most, sizeof *numbers);
     double operations;
-    const int32_t n = hrf_trained_find(graph, trained, values, which);
-    for (int32_t i = 0; i < n; i++)
-        numbers[i] = trained->items[which[i]].numbers;
-    HRF_TRY(hrf_graph_open_constants(graph, values, n, err));
+    how.variables = numbers;
+    how.rounded = numbers + most;
+    how.n_variables = hrf_trained_find(graph, trained, values, numbers, numbers + most);
+    HRF_TRY(hrf_graph_open_constants(graph, values, how.n_variables, err));
     HRF_TRY(hrf_session_prepare(graph, &how, &prepared, &operations, &notes, err));
-    hrf_graph_close_inputs(prepared, numbers, n);
+    hrf_session_close_variables(&how, prepared);
     *out = (struct hrf_weighted_session){ .n_gradients = gradients != NULL ? gradients->n : 0 };
     out->weights = hrf_alloc_array((size_t)out->n_gradients + 1, sizeof *out->weights);
     for (int32_t i = 0; i < out->n_gradients; i++)

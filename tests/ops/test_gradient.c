@@ -1,9 +1,10 @@
 /* Gradients of every operator that has one: those of the reference against differences of the loss,
- * and those of the CPU against the reference's. */
+ * and those of the CPU against the reference's, in float32 and in BF16. */
 
 #include "engine/ir/op.h"
 #include "engine/passes/gradient/gradient.h"
 #include "engine/run/nchw.h"
+#include "engine/train/step.h"
 #include "tests/ops/cases.h"
 #include "tests/unit/unit.h"
 
@@ -172,8 +173,125 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
             fail_msg("no case of gradient rule %d", rule);
 }
 
+/* ---- in BF16 ---- */
+
+/* Between products, so that its values and their gradients go low; the gradients to them are those
+ * to weights. */
+static struct hrf_graph *make_between_products(const struct op_case *row, uint64_t seed)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct build b = build_start(seed);
+    b.between_products = true;
+    const int32_t output = row->make(&b);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    build_make_weights(graph);
+    assert_int_equal(hrf_graph_infer_shapes(graph, &err), HRF_OK);
+    return graph;
+}
+
+static void fill(struct hrf_random *random, float *numbers, const struct hrf_shape *shape)
+{
+    for (int64_t i = 0; i < hrf_shape_count(shape); i++)
+        numbers[i] = (float)(hrf_random_unit(random) * 2 - 1);
+}
+
+/* The gradients to all weights, one after the other, after the weights have changed once; NULL: the
+ * network is not trained through. Heap. */
+static float *run_step(const struct hrf_graph *network, const char *device,
+                       enum hrf_precision precision, int32_t n_threads, uint64_t seed, int64_t *n)
+{
+    const struct hrf_train_step_config config = {
+        .device = device, .precision = precision, .loss = HRF_LOSS_MSE, .n_threads = n_threads
+    };
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_random random = hrf_random_init(seed);
+    struct hrf_train_step *step = NULL;
+    double loss;
+    const enum hrf_status status = hrf_train_step_create(network, &config, &step, &err);
+    *n = 0;
+    if (status == HRF_E_UNSUPPORTED)
+        return NULL;
+    if (status != HRF_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
+    const int32_t n_weights = hrf_train_step_n_weights(step);
+    for (int32_t i = 0; i < n_weights; i++) {
+        const struct hrf_trained_tensor *weights = &hrf_train_step_weights(step)[i];
+        const int64_t count = hrf_shape_count(&weights->shape);
+        for (int64_t k = 0; k < count; k++)
+            weights->numbers[k] *= 1.03f;
+        *n += count;
+    }
+    hrf_train_step_set_changed(step);
+    for (int32_t i = 0; i < network->n_inputs; i++)
+        fill(&random, hrf_train_step_input(step, i), &network->values[network->inputs[i]].shape);
+    fill(&random, hrf_train_step_targets(step), hrf_train_step_target_shape(step));
+    assert_int_equal(hrf_train_step_run(step, &loss, &err), HRF_OK);
+    float *gradients = hrf_calloc((size_t)*n + 1, sizeof *gradients), *at = gradients;
+    for (int32_t i = 0; i < n_weights; i++) {
+        const int64_t count = hrf_shape_count(&hrf_train_step_weights(step)[i].shape);
+        memcpy(at, hrf_train_step_gradient(step, i), (size_t)count * sizeof *at);
+        at += count;
+    }
+    hrf_train_step_destroy(step);
+    return gradients;
+}
+
+/* Rounding decides which number is the greatest, or on which side of a step it lies. */
+static bool is_stable(const struct op_case *row)
+{
+    return row->op != HRF_OP_MAX_POOL && row->op != HRF_OP_GLOBAL_MAX_POOL &&
+           row->op != HRF_OP_FLOOR && row->op != HRF_OP_MAX && row->op != HRF_OP_REDUCE_MAX &&
+           row->op != HRF_OP_DIV;
+}
+
+static void bf16_gradients_are_those_of_the_reference(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_op_cases; i++) {
+        double sum = 0;
+        int n_run = 0;
+        for (int k = 0; k < op_cases[i].n_cases && n_run < 2; k++) {
+            const uint64_t seed = (uint64_t)(1000 * i + k);
+            int64_t n, n_one;
+            struct hrf_graph *network = make_between_products(&op_cases[i], seed);
+            float *truth = network->n_inputs > 0 ? run_step(network, "ref", HRF_BF16, 1, seed, &n)
+                                                 : NULL;
+            if (truth == NULL) {
+                hrf_graph_destroy(network);
+                continue;
+            }
+            float *full = run_step(network, "cpu", HRF_FP32, 1, seed, &n);
+            float *two = run_step(network, "cpu", HRF_BF16, 2, seed, &n);
+            float *one = run_step(network, "cpu", HRF_BF16, 1, seed, &n_one);
+            const double apart = relative_difference(two, truth, n);
+            if (is_stable(&op_cases[i]) && !(apart <= 0x1p-5))
+                fail_msg("%s, seed %llu: the CPU's gradients are %g apart", op_cases[i].name,
+                         (unsigned long long)seed, apart);
+            assert_int_equal(n, n_one);
+            if (op_cases[i].same_on_any_threads)
+                assert_memory_equal(one, two, (size_t)n * sizeof *one);
+            sum += relative_difference(two, full, n);
+            n_run++;
+            hrf_free(truth);
+            hrf_free(full);
+            hrf_free(two);
+            hrf_free(one);
+            hrf_graph_destroy(network);
+        }
+        if (n_run > 0)
+            printf("bf16 %-20s %d cases, from float32 on average %.1e\n", op_cases[i].name, n_run,
+                   sum / n_run);
+        if (n_run > 0 && is_stable(&op_cases[i]) && sum / n_run > 0.05)
+            fail_msg("%s: %g of the largest gradient from float32 on average", op_cases[i].name,
+                     sum / n_run);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(gradients_are_the_slopes_of_the_loss) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+        cmocka_unit_test(bf16_gradients_are_those_of_the_reference),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

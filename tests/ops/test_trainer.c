@@ -26,7 +26,7 @@ static void keep_one_input(struct hrf_graph *graph, uint64_t seed)
             numbers[k] = (float)(hrf_random_unit(&random) + 0.25);
         hrf_value_set_data(value, numbers);
     }
-    graph->n_inputs = 1;
+    graph->n_inputs = graph->n_inputs > 1 ? 1 : graph->n_inputs;
 }
 
 static void fill(struct hrf_trainer *trainer, const struct hrf_shape *image, uint64_t seed)
@@ -79,21 +79,25 @@ static void same_weights(struct hrf_trainer *a, const struct hrf_trainer *b, con
 
 /* *op's steps: by one trainer, and by two of which the second is made with the weights that the
  * first leaves. False: it is not trained through. */
-static bool check_steps(const struct op_case *row, uint64_t seed, enum hrf_op *op)
+static bool check_steps(const struct op_case *row, uint64_t seed, enum hrf_precision precision,
+                        enum hrf_op *op)
 {
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_trainer_config config = {
-        .step = { .device = "cpu", .loss = HRF_LOSS_MSE, .n_threads = 2 }
+        .step = { .device = "cpu", .precision = precision, .loss = HRF_LOSS_MSE, .n_threads = 2 }
     };
     struct build b = build_start(seed);
+    b.between_products = precision == HRF_BF16;
     const int32_t output = row->make(&b);
     struct hrf_graph *graph = build_finish(&b, &output, 1), *trained = NULL;
     *op = graph->nodes[graph->values[graph->outputs[0]].producer].op;
     config.optimizer.kind = HRF_OPTIMIZER_SGD; /* without moments: the weights are all of it */
     keep_one_input(graph, seed);
     build_make_weights(graph);
-    const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
-    struct hrf_trainer *whole = create(graph, row, &config), *second = NULL;
+    const struct hrf_shape image = graph->n_inputs > 0 ? graph->values[graph->inputs[0]].shape
+                                                       : (struct hrf_shape){ .rank = 0 };
+    struct hrf_trainer *whole = graph->n_inputs > 0 ? create(graph, row, &config) : NULL;
+    struct hrf_trainer *second = NULL;
     if (whole != NULL) {
         run_step(whole, &image, seed, row->name);
         if (hrf_trainer_network(whole, &trained, &err) != HRF_OK)
@@ -124,8 +128,10 @@ static void changed_weights_are_those_of_a_new_session(void **state)
     for (int i = 0; i < n_op_cases; i++)
         for (int k = 0; k < op_cases[i].n_cases && k < CASES; k++) {
             enum hrf_op op;
-            if (check_steps(&op_cases[i], (uint64_t)(1000 * i + k), &op))
+            if (check_steps(&op_cases[i], (uint64_t)(1000 * i + k), HRF_FP32, &op))
                 n_tried[hrf_op_gradient(op)]++;
+            if (k == 0)
+                check_steps(&op_cases[i], (uint64_t)(1000 * i), HRF_BF16, &op);
         }
     int n = 0;
     for (int rule = 0; rule < HRF_N_GRADIENTS; rule++)
@@ -136,11 +142,13 @@ static void changed_weights_are_those_of_a_new_session(void **state)
 /* ---- tiles and ranks ---- */
 
 /* `layout` NULL: on one rank. */
-static struct hrf_train_step *create_step(const struct hrf_graph *graph, uint64_t seed,
+static struct hrf_train_step *create_step(const struct hrf_graph *graph,
+                                          enum hrf_precision precision, uint64_t seed,
                                           const int32_t tiles[2],
                                           const struct hrf_layout_plan *layout)
 {
     const struct hrf_train_step_config config = { .device = "cpu",
+                                                  .precision = precision,
                                                   .loss = HRF_LOSS_MSE,
                                                   .n_threads = 2,
                                                   .layout = layout,
@@ -207,9 +215,9 @@ static bool check_tiles(uint64_t seed)
     mark_weights(graph);
     const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
     if (graph->n_inputs == 1 && graph->n_outputs == 1)
-        whole = create_step(graph, seed, one, NULL);
+        whole = create_step(graph, HRF_FP32, seed, one, NULL);
     if (whole != NULL)
-        tiled = create_step(graph, seed, tiles, NULL);
+        tiled = create_step(graph, HRF_FP32, seed, tiles, NULL);
     if (tiled != NULL) {
         const double a = run_filled(whole, &image, seed), b = run_filled(tiled, &image, seed);
         const double apart = gradients_apart(whole, tiled);
@@ -250,24 +258,26 @@ static void change_weights(struct hrf_train_step *step)
 }
 
 /* False: the network is not trained through, or not by these ranks. */
-static bool check_ranks(uint64_t seed, const char *text)
+static bool check_ranks(struct hrf_graph *graph, enum hrf_precision precision, uint64_t seed,
+                        const char *text)
 {
     const int32_t one[2] = { 1, 1 };
+    /* In BF16 a number that lies between two is rounded either way. */
+    const double limit = precision == HRF_BF16 ? 0.02 : 2e-5;
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_layout_plan layout;
-    struct hrf_graph *graph = make_exported_transformer(seed);
     struct hrf_train_step *alone = NULL, *ranked = NULL;
     assert_int_equal(hrf_layout_parse(text, &layout, &err), HRF_OK);
     mark_weights(graph);
     const struct hrf_shape image = graph->values[graph->inputs[0]].shape;
     if (graph->n_inputs == 1 && graph->n_outputs == 1)
-        alone = create_step(graph, seed, one, NULL);
+        alone = create_step(graph, precision, seed, one, NULL);
     if (alone != NULL)
-        ranked = create_step(graph, seed, one, &layout);
+        ranked = create_step(graph, precision, seed, one, &layout);
     for (int run = 0; run < 2 && ranked != NULL; run++) {
         const double a = run_filled(alone, &image, seed), b = run_filled(ranked, &image, seed);
         const double apart = gradients_apart(alone, ranked);
-        if (!(fabs(a - b) <= 1e-5 * fabs(a)) || !(apart <= 2e-5))
+        if (!(fabs(a - b) <= limit / 2 * fabs(a)) || !(apart <= limit))
             fail_msg("seed %llu, %s, run %d: loss %.9g on one rank and %.9g, gradients %g apart",
                      (unsigned long long)seed, text, run, a, b, apart);
         change_weights(alone);
@@ -287,7 +297,20 @@ static void ranks_that_share_tokens_have_the_changed_weights(void **state)
     enum { NETS = 20 };
     int n_tried = 0;
     for (uint64_t seed = 0; seed < NETS; seed++)
-        n_tried += check_ranks(seed, seed % 2 == 0 ? "spatial=2" : "spatial=3,stages=2");
+        n_tried += check_ranks(make_exported_transformer(seed), HRF_FP32, seed,
+                               seed % 2 == 0 ? "spatial=2" : "spatial=3,stages=2");
+    print_message("%d networks on ranks\n", n_tried);
+    assert_true(n_tried > NETS / 3);
+}
+
+static void ranks_compute_bf16_as_one_does(void **state)
+{
+    (void)state;
+    enum { NETS = 12 };
+    int n_tried = 0;
+    for (uint64_t seed = 0; seed < NETS; seed++)
+        n_tried += check_ranks(seed % 4 == 0 ? make_exported_transformer(seed) : make_net(seed),
+                               HRF_BF16, seed, seed % 3 == 0 ? "spatial=2,stages=2" : "spatial=2");
     print_message("%d networks on ranks\n", n_tried);
     assert_true(n_tried > NETS / 3);
 }
@@ -385,6 +408,7 @@ int main(void)
         cmocka_unit_test(changed_weights_are_those_of_a_new_session),
         cmocka_unit_test(tiles_give_the_gradients_of_the_whole),
         cmocka_unit_test(ranks_that_share_tokens_have_the_changed_weights),
+        cmocka_unit_test(ranks_compute_bf16_as_one_does),
         cmocka_unit_test(weights_that_are_not_finite_end_a_step),
         cmocka_unit_test(groups_compute_with_the_statistics_of_the_batch),
     };

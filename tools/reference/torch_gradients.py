@@ -1,6 +1,6 @@
 """Gradients of hires-engine against PyTorch's in double.
 
-    torch_gradients.py ENGINE [--device cpu|ref|cpu,ref] [--size N] [--batch-norm frozen|train] [NET ...]
+    torch_gradients.py ENGINE [--device cpu|ref|cpu,ref] [--size N] [--batch-norm frozen|train] [--precision fp32|bf16] [NET ...]
 
 NET is a network of torchvision, or made/NAME: the network that `model make NAME` writes, against PyTorch's own definition of it
 (torch_nets.py). Without one, small networks that have, together, every kind of operator with a gradient.
@@ -8,6 +8,9 @@ For each weight tensor: the largest difference over the largest value of PyTorch
 largest gradient of the network, if that is more). It is at most 1e-5, or the exit code is 1. A ReLU or a maximum whose input is
 within rounding of its corner may take the other side in float32: then all weights before it are some 1e-3 apart. Beside it stands
 the same of PyTorch's own gradients in float32.
+
+In bf16: the cosine between each weight tensor's gradient and PyTorch's in double, beside that of PyTorch's own under
+torch.autocast. The exit code is 1 if the median of the angles is more than 2.5 times autocast's.
 """
 import argparse
 import os
@@ -56,6 +59,35 @@ def gradients(net, x, target, loss, trains, dtype):
     return value.item(), {name: p.grad.numpy().copy() for name, p in weights if p.grad is not None}
 
 
+def autocast_gradients(net, x, target, loss, trains):
+    net = net.float()
+    net.train(trains)
+    net.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = net(x)
+    LOSSES[loss](y.float(), target if target.dtype == torch.long else target.float()).backward()
+    weights = [*net.named_parameters(), *net.named_buffers()]
+    return {name: p.grad.double().numpy().copy() for name, p in weights if p.grad is not None}
+
+
+def cosines(given, wanted):
+    """Of the tensors, the smallest first; one whose gradient is zero but for rounding has none."""
+    largest = max(np.abs(w).max() for w in wanted.values())
+    pairs = [(name, given[name].astype(np.double).ravel(), w.ravel()) for name, w in wanted.items() if np.abs(w).max() > 1e-6 * largest]
+    return sorted((g @ w / max(np.linalg.norm(g) * np.linalg.norm(w), 1e-300), name) for name, g, w in pairs)
+
+
+def compare_angles(name, given, wanted, other):
+    got, torchs = cosines(given, wanted), dict((name, c) for c, name in cosines(other, wanted))
+    angle = [np.median(np.arccos(np.clip(list(c), -1, 1))) for c in ((c for c, _ in got), torchs.values())]
+    low = [where for c, where in got if c < 0.999]
+    beside = min(torchs.values()), sum(c < 0.999 for c in torchs.values())
+    ok = angle[0] <= 2.5 * angle[1]
+    print(f"{name:16} {len(got)} weights, cosine {got[0][0]:.6f} at least ({got[0][1]}), {len(low)} below 0.999, median angle "
+          f"{angle[0]:.4f} (autocast: {beside[0]:.6f}, {beside[1]}, {angle[1]:.4f}){'' if ok else ' WRONG'}", flush=True)
+    return ok
+
+
 def file_name(weight):
     return weight.replace("%", "%25").replace("/", "%2F") + ".npy"
 
@@ -77,7 +109,8 @@ def export(net, x, path):
             file.write(b"\x17")
 
 
-def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cpu", norm="frozen", layout="single"):
+def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cpu", norm="frozen", layout="single",
+            precision="fp32"):
     value, wanted = gradients(net, x, target, loss, norm == "train", torch.double)
     largest = max(np.abs(w).max() for w in wanted.values())
 
@@ -89,7 +122,8 @@ def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cp
         np.save(work + "/x.npy", x.float().numpy())
         np.save(work + "/t.npy", target.float().numpy())
         subprocess.run([engine, "gradient", path, "--input", work + "/x.npy", "--target", work + "/t.npy",
-                        "--loss", loss, "--output", work + "/g", "--device", device, "--batch-norm", norm, "--layout", layout],
+                        "--loss", loss, "--output", work + "/g", "--device", device, "--batch-norm", norm, "--layout", layout,
+                        "--precision", precision],
                        check=True, stdout=subprocess.DEVNULL)
         got = float(np.load(work + "/g/loss.npy"))
         files = {weight: work + "/g/" + file_name(weight) for weight in wanted}
@@ -97,7 +131,10 @@ def compare(engine, name, path, net, x, target, loss="cross_entropy", device="cp
         if missing:
             print(f"{name}: no gradient to {', '.join(missing)}")
             return False
-        worst, where = worst_of({weight: np.load(file) for weight, file in files.items()})
+        given = {weight: np.load(file) for weight, file in files.items()}
+    if precision == "bf16":
+        return compare_angles(name, given, wanted, autocast_gradients(net, x, target, loss, norm == "train"))
+    worst, where = worst_of(given)
     float32, _ = worst_of(gradients(net, x, target, loss, norm == "train", torch.float)[1])
     ok = worst <= LIMIT and abs(got - value) <= 1e-5 * abs(value)
     print(f"{name:16} loss {got:.6f} ({value:.6f} by PyTorch), {len(wanted)} weights, {worst:.1e} apart ({where}; "
@@ -316,13 +353,14 @@ def main():
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=3, help="of weights and images of whole networks")
     parser.add_argument("--batch-norm", default="frozen", choices=["frozen", "train"])
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     args = parser.parse_args()
     bad = []
     devices, layouts = args.device.split(","), args.layout.split(":")
     for device, layout in [(d, layouts[0]) for d in devices] + [(devices[0], other) for other in layouts[1:]]:
         torch.manual_seed(1)
         cases = large([net for net in args.nets if not net.startswith("made/")], args.size, args.seed) if args.nets else small()
-        common = {"device": device, "norm": args.batch_norm, "layout": layout}
+        common = {"device": device, "norm": args.batch_norm, "layout": layout, "precision": args.precision}
         bad += [name for name, net, x, target, how in cases if not check(args.engine, name, net, x, target, **{**common, **how})]
         bad += [name for name in args.nets if name.startswith("made/") and not check_made(args.engine, name[5:], args.size, args.seed, **common)]
     sys.exit(f"wrong: {', '.join(bad)}" if bad else 0)

@@ -499,6 +499,8 @@ static void the_page_says_what_the_rows_say(void **state)
         [HRF_PRECISION_FOLLOWS] = "compute in as few bits as their inputs have",
         [HRF_PRECISION_SELECTS] = "the same; an 8-bit result has the scale of its input",
         [HRF_PRECISION_HALF] = "compute in 16 bits with their inputs, beside 8 bits in float32",
+        [HRF_PRECISION_SUM] = "the same; while a network is trained their results are float32",
+        [HRF_PRECISION_MATRICES] = "the same; while a network is trained in 16 bits in any case",
         [HRF_PRECISION_FLOAT] = "compute in float32 in every precision",
     };
     HRF_AUTO_FREE char *page = NULL,
