@@ -69,6 +69,18 @@ for point in train.start train.step:1 train.step:8 train.checkpoint.before:3 tra
     diff -r clean-kill out-kill || fail "other bytes after $point"
 done
 
+# The same in BF16, which the key of a training tells from FP32.
+recipe half ", epochs: 2, precision: bf16"
+expect_code 0 "$flow" train half.yaml --fold 1 --seed 1 --threads 1
+cp -r out-half clean-half
+rm -r out-half
+HRF_PART_MS=0 HRF_CRASH_AT=train.step:8 "$flow" train half.yaml --fold 1 --seed 1 --threads 2 2>/dev/null && fail "train.step:8 was not passed"
+expect_code 0 "$flow" train half.yaml --fold 1 --seed 1 --threads 2
+diff -r clean-half out-half || fail "other bytes in BF16"
+sed -i 's/, precision: bf16//' half.yaml
+expect_code 0 "$flow" train half.yaml --fold 1 --seed 1
+! cmp -s clean-half/fold-1-seed-1/model.onnx out-half/fold-1-seed-1/model.onnx || fail "BF16 has the bytes of FP32"
+
 # A layer behind what the network gives; other pixels are another training; only the last layer is trained if that
 # is asked for.
 recipe add ", epochs: 1"

@@ -460,6 +460,7 @@ static enum hrf_status create_trainer(struct tuning_job *job, struct hrf_error *
     const struct hrf_sample_feed_config feeding = feeding_of(job, 0);
     struct hrf_trainer_config config = {
         .step = { .device = t->device,
+                  .precision = r->precision == HRF_TRAIN_BF16 ? HRF_BF16 : HRF_FP32,
                   .loss = kinds[r->output].loss,
                   .uses_batch = r->batch_norm == HRF_NORM_BATCH,
                   .is_trained = r->layers > 0 || r->lora > 0 ? is_trained : NULL,

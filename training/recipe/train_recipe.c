@@ -18,6 +18,7 @@ static const char *const output_names[] = { "probabilities", "sigmoid", "none", 
 static const char *const last_layer_names[] = { "auto", "fresh", "add", "keep", NULL };
 static const char *const method_names[] = { "fine_tuning", "linear_probe", "knn", NULL };
 static const char *const sampling_names[] = { "balanced", "all", NULL };
+static const char *const precision_names[] = { "fp32", "bf16", NULL };
 static const char *const norm_names[] = { "frozen", "batch", NULL };
 
 #define AT(name, member, c_type)                                                                   \
@@ -184,6 +185,9 @@ static const struct hrf_setting rows[] = {
               "no" },
     { WORD("train.batch_norm", batch_norm, train_norm, norm_names), .initial = "frozen",
       .help = "frozen: by the statistics of the model's file; batch: of each batch" },
+    { WORD("train.precision", precision, train_precision, precision_names), .initial = "fp32",
+      .help = "bf16: activations and their gradients are stored and multiplied with 8 significant "
+              "bits; weights, their gradients and sums stay fp32, and so does the model" },
     { WORD("train.sampling", sampling, sampling, sampling_names), .initial = "balanced",
       .help =
           "balanced: each class is drawn equally often, or each label and pictures without any; "

@@ -26,6 +26,7 @@ enum hrf_train_method {
 };
 enum hrf_sampling { HRF_SAMPLING_BALANCED, HRF_SAMPLING_ALL };
 enum hrf_train_norm { HRF_NORM_FROZEN, HRF_NORM_BATCH };
+enum hrf_train_precision { HRF_TRAIN_FP32, HRF_TRAIN_BF16 };
 
 struct hrf_augmentation {
     bool flips, turns;    /* mirrored, and turned by quarters */
@@ -68,6 +69,7 @@ struct hrf_train_recipe {
     enum hrf_optimizer_kind optimizer;
     enum hrf_sampling sampling;
     enum hrf_train_norm batch_norm;
+    enum hrf_train_precision precision;
     struct hrf_augmentation augmentation;
     char *layout; /* the text of `ranks` */
     struct hrf_layout_plan ranks;
