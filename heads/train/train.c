@@ -390,6 +390,7 @@ static enum hrf_status score_part(struct job *job, enum hrf_training_part part,
 {
     const size_t n = make_order(job, part, 0);
     const size_t n_classes = job->training->recipe->classes.n_items;
+    const struct hrf_head_slide *slides = job->training->slides->items;
     HRF_AUTO(hrf_bag) bag = NULL;
     HRF_AUTO(hrf_graph) network = NULL;
     HRF_AUTO(hrf_slide_head) head = NULL;
@@ -399,7 +400,10 @@ static enum hrf_status score_part(struct job *job, enum hrf_training_part part,
         struct hrf_slide_head_result r;
         HRF_TRY(take_bag(job, i, n, &bag, err));
         const struct hrf_bag_rows rows = { bag->n, bag->width, read_rows, bag };
-        HRF_TRY(hrf_slide_head_run(head, &rows, omp_get_max_threads(), &r, err));
+        const enum hrf_status status = hrf_slide_head_run(head, &rows, omp_get_max_threads(), &r,
+                                                          err);
+        if (status != HRF_OK)
+            return hrf_error_wrap(err, status, "slide '%s'", slides[job->order[i]].name);
         memcpy(job->scores + (size_t)job->order[i] * n_classes, r.scores,
                n_classes * sizeof *job->scores);
     }
@@ -434,7 +438,9 @@ static enum hrf_status run_epoch(struct job *job, struct hrf_error *err)
     struct hrf_training_epoch *record = &job->records[s->epoch];
     HRF_TRY(train_epoch(job, s->epoch + 1, &record->training_loss, err));
     take_weights(job);
-    HRF_TRY(score_part(job, HRF_PART_VALIDATION, err));
+    const enum hrf_status status = score_part(job, HRF_PART_VALIDATION, err);
+    if (status != HRF_OK)
+        return hrf_error_wrap(err, status, "after epoch %lld", (long long)s->epoch + 1);
     record->validation_loss = hrf_predictions_loss(&job->set, job->parts, HRF_PART_VALIDATION,
                                                    job->training->recipe->classes.n_items,
                                                    job->scores);

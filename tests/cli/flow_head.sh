@@ -60,6 +60,23 @@ for p in p0, p5, p11,; do
     [ "$(grep -l ",${p}testing" out-abmil/fold-*/predictions.csv | wc -l)" = 1 ] || fail "$p is in two folds"
 done
 
+# A slide whose numbers overflow ends its training by name, be it trained on or scored.
+cp -r features huge
+"$python" - <<'END'
+import h5py
+with h5py.File("huge/s45.h5", "r+") as f:
+    f["features"][:] = 3e38
+END
+recipe mean "[1]" ", epochs: 1"
+sed "s/folder: features/folder: huge/; s/learning_rate: 0.01/learning_rate: 1/; s/^out: .*/out: out-huge/" mean.yaml >huge.yaml
+for fold in 0 1 2; do
+    expect_code 2 "$flow" head train huge.yaml --fold $fold --seed 1
+    expect_text "slide 's45'"
+    cat "$scratch/err" >>huge.txt
+done
+grep -q "slide 's45': step [0-9]*: " huge.txt || fail "not where it is trained on: $(cat huge.txt)"
+grep -q "slide 's45': 'the head': score 0 is" huge.txt || fail "not where it is scored: $(cat huge.txt)"
+
 # Killed in the middle of an epoch, after a checkpoint and before the result: the same bytes.
 cp -r out-abmil clean
 for point in head.start head.epoch.before:3 head.epoch.after:7 head.write.before head.result.before head.result.after; do
