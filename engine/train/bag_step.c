@@ -20,12 +20,13 @@ static enum hrf_status create_forward(struct hrf_bag_step *s, const struct hrf_g
                                       const struct hrf_train_step_config *config,
                                       struct hrf_error *err)
 {
+    struct hrf_train_step_config how = *config;
     HRF_AUTO(hrf_graph) graph = NULL;
+    how.precision = HRF_FP32; /* what follows reads embeddings as a run gives them */
     HRF_TRY(hrf_graph_copy(encoder, &graph, err));
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     hrf_trained_mark(&s->trained, graph);
-    return hrf_weighted_session_create(graph, &s->trained, NULL, config, false, 0, &s->forward,
-                                       err);
+    return hrf_weighted_session_create(graph, &s->trained, NULL, &how, false, 0, &s->forward, err);
 }
 
 static enum hrf_status create_sums(struct hrf_bag_step *s, struct hrf_error *err)

@@ -5,11 +5,12 @@
  * forward for their embeddings, and forward and backward with the loss sum(seed * embedding), the
  * seed of an image being the gradient of the whole loss to its embedding. The sums over the batches
  * are the gradients of the whole loss, because the encoder treats each image by itself: statistics
- * are those of the file. Memory holds one batch, and D numbers of an image. Sums are made in the
- * order of the batches: the same bits on any number of threads. One thread uses a bag step at a
- * time. Example: hrf_bag_step_embed(bag, n, give, context, embeddings, err); seeds = the gradients
- * of the head's loss to the embeddings; hrf_bag_step_run(bag, n, give, context, seeds, err); change
- * the weights by hrf_bag_step_gradient(bag, i); hrf_bag_step_set_changed(bag);
+ * are those of the file. In BF16 the second pass alone is. Memory holds one batch, and D numbers of
+ * an image. Sums are made in the order of the batches: the same bits on any number of threads. One
+ * thread uses a bag step at a time. Example: hrf_bag_step_embed(bag, n, give, context, embeddings,
+ * err); seeds = the gradients of the head's loss to the embeddings; hrf_bag_step_run(bag, n, give,
+ * context, seeds, err); change the weights by hrf_bag_step_gradient(bag, i);
+ * hrf_bag_step_set_changed(bag);
  */
 #ifndef HRF_ENGINE_TRAIN_BAG_STEP_H
 #define HRF_ENGINE_TRAIN_BAG_STEP_H

@@ -45,6 +45,7 @@ static enum hrf_status create_head(struct hrf_slide_trainer *t,
     of_head.step.loss = HRF_LOSS_LINEAR;
     of_head.step.tiles[0] = of_head.step.tiles[1] = 1;
     of_head.step.is_trained = NULL;
+    of_head.step.precision = HRF_FP32;
     of_head.step.has_input_gradient = true;
     form.width = hrf_shape_count(shape) / shape->dims[0];
     HRF_TRY(hrf_head_create(&form, config->seed, &t->form, err));

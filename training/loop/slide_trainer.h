@@ -4,7 +4,8 @@
  * its own gradients and that to each embedding, and the encoder's gradients follow from these
  * (engine/train/bag_step.h), exactly. One update then changes both. A step is a function of the
  * weights, the moments, the patches and the numbers that dropout draws: the same bits on any number
- * of threads. One thread uses a trainer at a time.
+ * of threads. The head computes in FP32, whatever the encoder does. One thread uses a trainer at a
+ * time.
  */
 #ifndef HRF_TRAINING_LOOP_SLIDE_TRAINER_H
 #define HRF_TRAINING_LOOP_SLIDE_TRAINER_H

@@ -178,6 +178,38 @@ static void two_passes_give_the_gradients_of_one_graph(void **state)
     }
 }
 
+static void gradients_in_bf16_are_those_of_fp32_but_for_their_rounding(void **state)
+{
+    (void)state;
+    HRF_AUTO_FREE float *bag = hrf_alloc_array(N, IMAGE * sizeof *bag);
+    const struct hrf_slide_bag given = { N, LABEL, DROPOUT, give, bag };
+    struct hrf_slide_trainer_config config = config_of(HRF_HEAD_ABMIL, 0);
+    struct hrf_error err = { .status = HRF_OK };
+    double loss = 0, loss_of_bf16 = 0, most = 0, off = 0;
+    HRF_AUTO(hrf_graph) encoder = make_encoder(BATCH);
+    HRF_AUTO(hrf_slide_trainer) exact = NULL;
+    HRF_AUTO(hrf_slide_trainer) rounded = NULL;
+    fill(bag, (int64_t)N * IMAGE, 1);
+    must(hrf_slide_trainer_create(encoder, &config, &exact, &err), &err);
+    config.encoder.step.precision = HRF_BF16;
+    must(hrf_slide_trainer_create(encoder, &config, &rounded, &err), &err);
+    must(hrf_slide_trainer_run(exact, &given, &loss, &err), &err);
+    must(hrf_slide_trainer_run(rounded, &given, &loss_of_bf16, &err), &err);
+    assert_true(loss == loss_of_bf16); /* of embeddings in FP32 */
+    const struct hrf_train_step *step = hrf_trainer_next(hrf_slide_trainer_encoder(exact));
+    for (int32_t i = 0; i < hrf_train_step_n_weights(step); i++) {
+        const struct hrf_trained_tensor *w = &hrf_train_step_weights(step)[i];
+        const float *wanted = hrf_slide_trainer_gradient(exact, w->name);
+        const float *found = hrf_slide_trainer_gradient(rounded, w->name);
+        for (int64_t k = 0; k < hrf_shape_count(&w->shape); k++) {
+            most = fmax(most, fabs((double)wanted[k]));
+            off = fmax(off, fabs((double)wanted[k] - (double)found[k]));
+        }
+    }
+    if (off == 0 || off > 0.1 * most)
+        fail_msg("%g of %g", off, most);
+}
+
 /* Weights, moments and all else after two steps; heap. */
 static struct hrf_strbuf train(const struct hrf_slide_trainer_config *config, float *bag,
                                const struct hrf_strbuf *state, int n_steps, double *loss)
@@ -276,6 +308,7 @@ int main(void)
         cmocka_unit_test(the_smallest_seeds_are_left_out_up_to_a_share_of_their_norms),
         cmocka_unit_test(gradients_of_the_parts_of_a_bag_add_up_to_those_of_the_bag),
         cmocka_unit_test(two_passes_give_the_gradients_of_one_graph),
+        cmocka_unit_test(gradients_in_bf16_are_those_of_fp32_but_for_their_rounding),
         cmocka_unit_test(steps_go_on_from_a_state_with_the_same_bytes_on_any_number_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
