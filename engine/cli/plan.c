@@ -175,7 +175,9 @@ static enum hrf_status show(struct planning *p, const struct hrf_prediction *pre
     struct hrf_bands_prediction bands;
     struct hrf_error why = { .text = "" };
     const bool is_only = p->n_counts == 1;
-    if (prediction->n_ranks == 1 && !outlook.fits) {
+    if (prediction->n_ranks == 1 && !outlook.fits && p->request->train) {
+        outlook.bands_refusal = "tiles of a step of training are not predicted";
+    } else if (prediction->n_ranks == 1 && !outlook.fits) {
         const bool helps = hrf_planner_predict_bands(p->single_planner, prediction->layout.bands,
                                                      &bands, &why) == HRF_OK;
         outlook.bands = helps ? &bands : NULL;
@@ -257,6 +259,7 @@ static enum hrf_status make_planners(struct planning *p, const struct hrf_graph 
 {
     char note[512] = "";
     struct hrf_planner_config config = { .graph = graph,
+                                         .is_step = p->request->train,
                                          .precision = p->request->precision,
                                          .costs = &p->known.costs,
                                          .machine = &p->known.machine,

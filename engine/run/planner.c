@@ -2,6 +2,7 @@
 #include "engine/run/planner.h"
 
 #include "engine/backend/backend.h"
+#include "engine/passes/gradient/gradient.h"
 #include "engine/plan/tensor_parallel.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/rank.h"
@@ -126,6 +127,33 @@ static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf
     return status;
 }
 
+/* The graph of a step for a micro-batch. The constants of a built-in architecture are its weights.
+ */
+static enum hrf_status make_step(const struct hrf_graph *network,
+                                 const struct hrf_batch_split *shares, struct hrf_graph **out,
+                                 struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    bool has_weights = false;
+    HRF_TRY(hrf_graph_copy(network, &graph, err));
+    for (int32_t v = 0; v < graph->n_values; v++)
+        has_weights |= graph->values[v].is_initializer;
+    for (int32_t v = 0; v < graph->n_values && !has_weights; v++)
+        graph->values[v].is_initializer = graph->values[v].data != NULL &&
+                                          graph->values[v].producer < 0;
+    struct hrf_shape part = graph->values[graph->inputs[0]].shape;
+    if (shares->per_microbatch != shares->n_images) {
+        part.dims[0] = shares->per_microbatch;
+        graph->n_images = shares->n_images;
+        HRF_TRY(hrf_graph_set_input_shape(graph, 0, &part, err));
+    }
+    HRF_TRY(hrf_pass_training_step(graph, HRF_LOSS_MSE, NULL, &gradients, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    HRF_MOVE(*out, graph);
+    return HRF_OK;
+}
+
 static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_layout_plan *layout,
                                const struct hrf_batch_split *shares, struct prepared *p,
                                struct hrf_error *err)
@@ -136,10 +164,12 @@ static enum hrf_status prepare(struct hrf_planner *planner, const struct hrf_lay
                                                .ranges = planner->made.ranges,
                                                .n_ranges = planner->made.n_ranges };
     HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_AUTO(hrf_graph) step = NULL;
     double operations = 0;
-    enum hrf_status status = hrf_work_prepare(layout, shares, planner->config.graph, &config,
-                                              &p->graph, &operations, &notes, err);
-    HRF_TRY(status);
+    if (planner->config.is_step)
+        HRF_TRY(make_step(planner->config.graph, shares, &step, err));
+    HRF_TRY(hrf_work_prepare(layout, shares, step != NULL ? step : planner->config.graph, &config,
+                             &p->graph, &operations, &notes, err));
     if (planner->config.device != NULL)
         HRF_TRY(ask_kernels(planner, p->graph, err));
     p->per_microbatch = shares->per_microbatch;
@@ -209,6 +239,7 @@ enum hrf_status hrf_planner_predict(struct hrf_planner *planner,
     HRF_AUTO(hrf_partition) partition = NULL;
     HRF_TRY(hrf_layout_share(layout, planner->n_images, &shares, err));
     HRF_TRY(get_prepared(planner, layout, &shares, &p, err));
+    HRF_TRY(hrf_work_check(p->graph, layout, err));
     const struct hrf_cutting cutting = { &planner->costs, planner->config.machine };
     HRF_TRY(hrf_work_partition(p->graph, layout, &cutting, &partition, err));
     return hrf_predict(partition, planner->n_images, &planner->costs, planner->config.machine, out,
@@ -287,7 +318,7 @@ static enum hrf_status try_microbatches(struct choice *c, struct hrf_layout_plan
     const int64_t useful = layout.stages > 1 ? 16 * (int64_t)layout.stages : 1;
     for (layout.microbatches = 1; layout.microbatches <= most && layout.microbatches <= useful;
          layout.microbatches *= 2)
-        for (int both = 0; both < 2; both++) {
+        for (int both = 0; both < (c->planner->config.is_step ? 1 : 2); both++) {
             layout.bidirectional = both;
             if (!both || (layout.stages > 1 && layout.microbatches > 1))
                 HRF_TRY(try_layout(c, &layout, err));
@@ -316,8 +347,8 @@ static enum hrf_status try_tensors(struct choice *c, struct hrf_layout_plan layo
                                    struct hrf_error *err)
 {
     for (layout.tensor = 1; layout.tensor <= n_ranks; layout.tensor++) {
-        if (layout.tensor > 1 &&
-            (c->planner->n_prepared == 0 || !hrf_tensor_finds_heads(c->planner->prepared[0].graph)))
+        if (layout.tensor > 1 && (c->planner->config.is_step || c->planner->n_prepared == 0 ||
+                                  !hrf_tensor_finds_heads(c->planner->prepared[0].graph)))
             return HRF_OK;
         if (n_ranks % layout.tensor == 0)
             HRF_TRY(try_grids(c, layout, n_ranks / layout.tensor, err));

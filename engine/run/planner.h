@@ -12,7 +12,10 @@
 
 struct hrf_planner_config {
     const struct hrf_graph *graph; /* input shapes of the whole batch set */
-    enum hrf_precision precision;  /* INT8 needs no calibration */
+    /* A step of training, the squared error and its gradients to all weights, in place of the
+     * network. */
+    bool is_step;
+    enum hrf_precision precision; /* INT8 needs no calibration */
     const struct hrf_cost_table *costs;
     const struct hrf_machine *machine;
     int64_t memory_bytes; /* per rank; 0: that of the machine; if that is 0, too: no limit */

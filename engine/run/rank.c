@@ -151,8 +151,8 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
 
 /* The mirrored pipeline has no order of forward and backward passes, and the heads and channels of
  * tensor= no gradients. */
-static enum hrf_status check_backward(const struct hrf_graph *graph,
-                                      const struct hrf_layout_plan *layout, struct hrf_error *err)
+enum hrf_status hrf_work_check(const struct hrf_graph *graph, const struct hrf_layout_plan *layout,
+                               struct hrf_error *err)
 {
     bool has_backward = false;
     for (int32_t n = 0; n < graph->n_nodes; n++)
@@ -188,7 +188,7 @@ enum hrf_status hrf_work_create(const struct hrf_graph *graph,
     work->layout = *layout;
     const struct hrf_shape *in = &graph->values[graph->inputs[0]].shape;
     const int64_t n_here = in->rank > 0 ? in->dims[0] : 1;
-    HRF_TRY(check_backward(graph, layout, err));
+    HRF_TRY(hrf_work_check(graph, layout, err));
     HRF_TRY(hrf_layout_share(layout, graph->n_images > 0 ? graph->n_images : n_here, &work->shares,
                              err));
     assert(graph->n_images == 0 || n_here == work->shares.per_microbatch);

@@ -22,6 +22,11 @@ HRF_CHECKED enum hrf_status hrf_work_partition(const struct hrf_graph *prepared,
                                                const struct hrf_cutting *cutting,
                                                struct hrf_partition **out, struct hrf_error *err);
 
+/* HRF_E_UNSUPPORTED: the graph has a backward pass, and the layout cannot divide one. */
+HRF_CHECKED enum hrf_status hrf_work_check(const struct hrf_graph *graph,
+                                           const struct hrf_layout_plan *layout,
+                                           struct hrf_error *err);
+
 /* Prepares `graph`, which has the shapes of the whole batch, for one micro-batch
  * (hrf_session_prepare()), and divides it over the layout's `tensor` ranks. */
 HRF_CHECKED enum hrf_status hrf_work_prepare(const struct hrf_layout_plan *layout,

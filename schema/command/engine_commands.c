@@ -325,6 +325,8 @@ const struct hrf_request_option hrf_plan_options[] = {
       "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
       OPTION(timeline) },
     { "threads", "N", "threads of a rank, for measured costs (default 1)", OPTION(threads) },
+    { "train", NULL, "a step of training in place of the network: a loss and its gradients",
+      OPTION(train) },
     { "classes", "N", "outputs of a built-in architecture (default 1000)", OPTION(classes) },
     { "cache", "DIR", "folder of measured costs and machines", OPTION(cache) },
     { "json", NULL, "print JSON", OPTION(json) },

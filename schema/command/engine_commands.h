@@ -94,7 +94,7 @@ struct hrf_plan_request {
     enum hrf_precision precision;
     int64_t size, batch, classes, threads, processes;
     double memory; /* GiB */
-    bool json;
+    bool train, json;
 };
 extern const struct hrf_request_option hrf_plan_options[];
 extern const struct hrf_plan_request hrf_plan_request_initial;

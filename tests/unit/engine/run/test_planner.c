@@ -3,6 +3,7 @@
 #include "engine/run/planner.h"
 
 #include "engine/model/model.h"
+#include "engine/passes/gradient/gradient.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/parallel.h"
 #include "engine/run/profile.h"
@@ -31,17 +32,27 @@ static struct hrf_graph *network(int64_t batch, int64_t size)
     return graph;
 }
 
+static enum hrf_status read_zeros(void *context, int32_t input, int64_t first, int64_t n,
+                                  const struct hrf_box *box, float *out, struct hrf_error *err)
+{
+    const struct hrf_graph *graph = context;
+    const struct hrf_shape *s = &graph->values[graph->inputs[input]].shape;
+    const int64_t area = (box->hi[0] - box->lo[0]) * (box->hi[1] - box->lo[1]);
+    const int64_t count = s->rank == 4 ? area * s->dims[1] : hrf_shape_count(s) / s->dims[0];
+    (void)first;
+    (void)err;
+    memset(out, 0, (size_t)(n * count) * sizeof *out);
+    return HRF_OK;
+}
+
 /* Runs the layout once on threads and holds each rank's facts against the prediction. */
-static void compare(const struct hrf_graph *graph, const struct hrf_session_config *config,
-                    const struct hrf_shape *shape, const struct hrf_layout_plan *layout,
-                    const struct hrf_prediction *prediction)
+static void compare(struct hrf_graph *graph, const struct hrf_session_config *config,
+                    const struct hrf_layout_plan *layout, const struct hrf_prediction *prediction)
 {
     HRF_AUTO(hrf_parallel) parallel = NULL;
-    HRF_AUTO_FREE float *images = hrf_calloc((size_t)hrf_shape_count(shape), sizeof *images);
-    struct hrf_array_source source = { images, *shape };
     struct hrf_error err = { .status = HRF_OK };
     if (hrf_parallel_create(graph, config, layout, 60000, &parallel, &err) != HRF_OK ||
-        hrf_parallel_run(parallel, hrf_read_array, &source, &err) != HRF_OK)
+        hrf_parallel_run(parallel, read_zeros, graph, &err) != HRF_OK)
         fail_msg("%s", err.text);
     for (int32_t r = 0; r < prediction->n_ranks; r++) {
         const struct hrf_rank_facts facts = hrf_parallel_facts(parallel, r);
@@ -83,7 +94,7 @@ static void check(const char *text, enum hrf_precision precision, int64_t batch)
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     if (hrf_planner_predict(planner, &layout, &prediction, &err) != HRF_OK)
         fail_msg("%s: %s", text, err.text);
-    compare(graph, &config, &graph->values[graph->inputs[0]].shape, &layout, prediction);
+    compare(graph, &config, &layout, prediction);
     hrf_cost_table_release(&costs);
     hrf_made_ranges_release(&made);
 }
@@ -104,6 +115,50 @@ static void what_ranks_hold_and_send_is_predicted_exactly(void **state)
     check("spatial=2,stages=2", HRF_INT8, 1);
     check("tensor=3", HRF_INT8, 1);
     check("spatial=2,tensor=2", HRF_FP32, 1);
+}
+
+static void check_step(const char *text, int64_t batch, int64_t per_microbatch)
+{
+    struct hrf_machine machine = machine_of(1e9);
+    struct hrf_cost_table costs = { .rates = machine.rates };
+    const struct hrf_cutting cutting = { &costs, &machine };
+    const struct hrf_session_config config = {
+        .device = "cpu", .precision = HRF_FP32, .n_threads = 1, .cutting = &cutting
+    };
+    struct hrf_layout_plan layout;
+    struct hrf_error err = { .status = HRF_OK };
+    HRF_AUTO(hrf_graph) graph = network(batch, 32);
+    HRF_AUTO(hrf_planner) planner = NULL;
+    HRF_AUTO(hrf_prediction) prediction = NULL;
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    const struct hrf_planner_config planning = {
+        .graph = graph, .is_step = true, .precision = HRF_FP32, .costs = &costs, .machine = &machine
+    };
+    machine.is_one_process = true;
+    assert_int_equal(hrf_layout_parse(text, &layout, NULL), HRF_OK);
+    assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
+    if (hrf_planner_predict(planner, &layout, &prediction, &err) != HRF_OK)
+        fail_msg("%s: %s", text, err.text);
+    struct hrf_shape part = graph->values[graph->inputs[0]].shape;
+    part.dims[0] = per_microbatch;
+    graph->n_images = per_microbatch < batch ? batch : 0;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        graph->values[v].is_initializer = graph->values[v].data != NULL;
+    if (hrf_graph_set_input_shape(graph, 0, &part, &err) != HRF_OK ||
+        hrf_pass_training_step(graph, HRF_LOSS_MSE, NULL, &gradients, &err) != HRF_OK ||
+        hrf_graph_infer_shapes(graph, &err) != HRF_OK)
+        fail_msg("%s: %s", text, err.text);
+    compare(graph, &config, &layout, prediction);
+}
+
+/* Forward and backward passes in turn, and sums that have owners. */
+static void what_a_step_of_training_holds_and_sends_is_predicted_exactly(void **state)
+{
+    (void)state;
+    check_step("spatial=2", 1, 1);
+    check_step("data=3", 3, 1);
+    check_step("stages=3,microbatches=4", 4, 1);
+    check_step("data=2,stages=2,microbatches=2", 8, 2);
 }
 
 /* Nothing was measured: the back end is asked. */
@@ -159,7 +214,9 @@ static void free_messages_give_the_speed_up_that_arithmetic_allows(void **state)
     HRF_AUTO(hrf_planner) planner = NULL;
     machine.copy_rate = 1e18;
     machine.links[0] = hrf_link_simple("loop", HRF_PLACEMENT_NODE, 0, 1e18);
-    const struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
+    const struct hrf_planner_config planning = {
+        .graph = graph, .precision = HRF_FP32, .costs = &costs, .machine = &machine
+    };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     const double one = seconds_of(planner, "single");
     assert_true(fabs(one - hrf_planner_operations(planner) / 1e11) < 1e-6 * one);
@@ -187,7 +244,9 @@ static void the_fastest_layout_that_fits_is_chosen(void **state)
     HRF_AUTO(hrf_prediction) best = NULL;
     HRF_AUTO(hrf_prediction) small = NULL;
     HRF_AUTO(hrf_prediction) image = NULL;
-    struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
+    struct hrf_planner_config planning = {
+        .graph = graph, .precision = HRF_FP32, .costs = &costs, .machine = &machine
+    };
     struct hrf_error err = { .status = HRF_OK };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &best, NULL), HRF_OK);
@@ -217,7 +276,9 @@ static void a_machine_with_too_few_ranks_is_named(void **state)
     struct hrf_error err = { .status = HRF_OK };
     machine.n_nodes = 1;
     machine.ranks_per_node = 2;
-    const struct hrf_planner_config planning = { graph, HRF_FP32, &costs, &machine, 0, NULL, NULL };
+    const struct hrf_planner_config planning = {
+        .graph = graph, .precision = HRF_FP32, .costs = &costs, .machine = &machine
+    };
     assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
     assert_int_equal(hrf_planner_choose(planner, 4, &none, &err), HRF_E_USER);
     assert_string_equal(err.text,
@@ -228,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ranks_hold_and_send_is_predicted_exactly),
+        cmocka_unit_test(what_a_step_of_training_holds_and_sends_is_predicted_exactly),
         cmocka_unit_test(weights_are_counted_as_kernels_hold_them_without_a_profile),
         cmocka_unit_test(free_messages_give_the_speed_up_that_arithmetic_allows),
         cmocka_unit_test(the_fastest_layout_that_fits_is_chosen),
