@@ -90,6 +90,10 @@ cp -r out-stages2 clean-stages # one stage is fed the pictures, the other the la
 rm -rf out-stages2
 expect_code 0 mpirun 2 "$engine" train stages2.yaml --fold 0 --seed 1 --threads 1 --comm mpi
 diff -r clean-stages out-stages2 || fail "other bytes of stages as processes"
+cp -r out-data2spatial2 clean-four # each process adds up some of the gradients, or none
+rm -rf out-data2spatial2
+expect_code 0 mpirun 4 "$engine" train data2spatial2.yaml --fold 0 --seed 1 --threads 1 --comm mpi
+diff -r clean-four out-data2spatial2 || fail "other bytes of groups as processes"
 rm -rf out-data2
 cat >killed.sh <<END
 #!/bin/sh
