@@ -17,7 +17,7 @@
 struct request {
     const char *model, *input, *target, *output, *device, *layout, *comm;
     enum hrf_loss loss;
-    enum hrf_precision precision;
+    int bf16;        /* activations and their gradients are in BF16 */
     bool uses_batch; /* BatchNormalization by the statistics of the batch */
     int64_t threads;
     double memory_gib;
@@ -134,7 +134,7 @@ static enum hrf_status compute(const void *context, const struct hrf_joined *joi
     struct hrf_layout_plan layout;
     const struct hrf_train_step_config config = {
         .device = request->device,
-        .precision = request->precision,
+        .precision = request->bf16 ? HRF_BF16 : HRF_FP32,
         .loss = request->loss,
         .uses_batch = request->uses_batch,
         .n_threads = (int32_t)request->threads,
@@ -169,7 +169,8 @@ static enum hrf_status compute(const void *context, const struct hrf_joined *joi
 int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv)
 {
     static const char *const norms[] = { "frozen", "train", NULL };
-    struct request request = { .device = "cpu", .precision = HRF_FP32 };
+    static const char *const precisions[] = { "fp32", "bf16", NULL };
+    struct request request = { .device = "cpu" };
     int norm = 0;
     const struct hrf_option options[] = {
         { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
@@ -183,8 +184,8 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
           HRF_OPTION_WORD, &(struct hrf_option_word){ &norm, norms } },
         { "device", "NAME", "cpu, or ref (plain C in double precision)", HRF_OPTION_TEXT,
           &request.device },
-        { "precision", "P", "fp32, or bf16 with weights and sums in fp32", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &request.precision, hrf_precision_names } },
+        { "precision", "P", "", HRF_OPTION_WORD,
+          &(struct hrf_option_word){ &request.bf16, precisions } },
         { "layout", "L", "how the ranks share the work: spatial=4, stages=2, data=2 ...",
           HRF_OPTION_TEXT, &request.layout },
         { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &request.comm },

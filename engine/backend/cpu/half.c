@@ -109,13 +109,17 @@ static void half_destroy(struct hrf_kernel *base)
 static bool works_by_image(enum hrf_op op)
 {
     const enum hrf_region region = hrf_op_info(op)->region;
-    return region == HRF_REGION_POINT || region == HRF_REGION_WINDOW ||
-           region == HRF_REGION_SPREAD || region == HRF_REGION_SUM;
+    return (region == HRF_REGION_POINT && op != HRF_OP_CAST) || region == HRF_REGION_WINDOW ||
+           region == HRF_REGION_WINDOW_BACK || region == HRF_REGION_SPREAD ||
+           region == HRF_REGION_SUM;
 }
 
-static bool is_image(const struct hrf_value *value, int64_t n_images)
+/* What is float32 beside halves is divided where that changes no sum of a kernel's. */
+static bool is_image(enum hrf_op op, const struct hrf_value *value, int64_t n_images)
 {
-    return hrf_dtype_is_half(value->dtype) && value->shape.rank == 4 &&
+    const enum hrf_region region = hrf_op_info(op)->region;
+    const bool adds = region != HRF_REGION_POINT && region != HRF_REGION_WINDOW_BACK;
+    return (hrf_dtype_is_half(value->dtype) || !adds) && value->shape.rank == 4 &&
            value->shape.dims[0] == n_images;
 }
 
@@ -125,7 +129,7 @@ static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_no
     const struct hrf_value *y = &graph->values[node->outputs[0]];
     const int64_t n_images = y->shape.rank > 0 ? y->shape.dims[0] : 1;
     int64_t n_floats = hrf_shape_count(&y->shape);
-    if (!works_by_image(node->op) || !is_image(y, n_images))
+    if (!works_by_image(node->op) || !is_image(node->op, y, n_images))
         return n_images;
     for (int32_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] < 0)
@@ -135,7 +139,7 @@ static int64_t images_at_once(const struct hrf_graph *graph, const struct hrf_no
         /* A constant image belongs to the batch as a whole. */
         if (is_constant && hrf_op_role(node->op, i) == HRF_INPUT_DATA)
             return n_images;
-        if (!is_constant && !is_image(x, n_images))
+        if (!is_constant && !is_image(node->op, x, n_images))
             return n_images;
         n_floats += is_constant ? 0 : hrf_shape_count(&x->shape);
     }
