@@ -169,7 +169,7 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
             hrf_graph_destroy(graph);
         }
     for (int rule = HRF_GRADIENT_FUNCTION; rule < HRF_N_GRADIENTS; rule++)
-        if (n_tried[rule] == 0)
+        if (n_tried[rule] == 0 && rule != HRF_GRADIENT_ALL_REDUCE) /* that is between ranks */
             fail_msg("no case of gradient rule %d", rule);
 }
 
