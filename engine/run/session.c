@@ -857,9 +857,11 @@ static enum hrf_status prepare(const struct hrf_graph *graph,
         hrf_pass_mark_second_outputs(prepared, ops->kernels);
         HRF_TRY(hrf_pixel_stride_set(prepared, ops->kernels, err));
     }
-    for (int32_t i = 0; i < graph->n_outputs; i++) /* a pass may have put others in their place */
-        prepared->values[prepared->outputs[i]].is_batch_sum =
-            graph->values[graph->outputs[i]].is_batch_sum;
+    for (int32_t i = 0; i < graph->n_outputs; i++) { /* a pass may have put others in their place */
+        const struct hrf_value *from = &graph->values[graph->outputs[i]];
+        prepared->values[prepared->outputs[i]].is_batch_sum = from->is_batch_sum;
+        prepared->values[prepared->outputs[i]].is_of_batch = from->is_of_batch;
+    }
     HRF_MOVE(*out, prepared);
     return HRF_OK;
 }
