@@ -73,7 +73,7 @@ def autocast_gradients(net, x, target, loss, trains):
 def cosines(given, wanted):
     """Of the tensors, the smallest first; one whose gradient is zero but for rounding has none."""
     largest = max(np.abs(w).max() for w in wanted.values())
-    pairs = [(name, given[name].astype(np.double).ravel(), w.ravel()) for name, w in wanted.items() if np.abs(w).max() > 1e-6 * largest]
+    pairs = [(name, given[name].astype(np.double).ravel(), w.ravel()) for name, w in wanted.items() if np.abs(w).max() > 1e-12 * largest]
     return sorted((g @ w / max(np.linalg.norm(g) * np.linalg.norm(w), 1e-300), name) for name, g, w in pairs)
 
 
