@@ -264,17 +264,30 @@ struct measured {
     int64_t n_tasks, n_patches; /* tasks and patches that they did */
 };
 
-/* Returns the tasks that are done, by their id, and NULL for all others. Heap. */
-static const struct hrf_task_row **index_done(const struct hrf_task_rows *tasks, int64_t *max)
+static int compare_ids(const void *a, const void *b)
 {
-    *max = 0;
+    const int64_t x = (*(const struct hrf_task_row *const *)a)->id;
+    const int64_t y = (*(const struct hrf_task_row *const *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+/* Returns the `*n` tasks that are done, in the order of their ids, however large. Heap. */
+static const struct hrf_task_row **index_done(const struct hrf_task_rows *tasks, size_t *n)
+{
+    const struct hrf_task_row **done = hrf_alloc_array(tasks->n_items + 1, sizeof *done);
+    *n = 0;
     for (size_t i = 0; i < tasks->n_items; i++)
-        *max = tasks->items[i].id > *max ? tasks->items[i].id : *max;
-    const struct hrf_task_row **done = hrf_calloc((size_t)*max + 1, sizeof *done);
-    for (size_t i = 0; i < tasks->n_items; i++)
-        if (tasks->items[i].state == HRF_TASK_FINISHED && tasks->items[i].id >= 0)
-            done[tasks->items[i].id] = &tasks->items[i];
+        if (tasks->items[i].state == HRF_TASK_FINISHED)
+            done[(*n)++] = &tasks->items[i];
+    qsort(done, *n, sizeof *done, compare_ids);
     return done;
+}
+
+static const struct hrf_task_row *find_done(const struct hrf_task_row **done, size_t n, int64_t id)
+{
+    const struct hrf_task_row row = { .id = id }, *wanted = &row;
+    const struct hrf_task_row **found = bsearch(&wanted, done, n, sizeof *done, compare_ids);
+    return found != NULL ? *found : NULL;
 }
 
 static enum hrf_status forecast_measure(struct hrf_store *store, const struct hrf_task_rows *tasks,
@@ -285,8 +298,8 @@ static enum hrf_status forecast_measure(struct hrf_store *store, const struct hr
     HRF_TRY(hrf_store_get_attempts(store, false, &attempts, err));
     HRF_AUTO_FREE struct run_span *spans = hrf_alloc_array(attempts.n_items + 1, sizeof *spans);
     size_t n = 0;
-    int64_t max;
-    HRF_AUTO_FREE const struct hrf_task_row **done = index_done(tasks, &max);
+    size_t n_done_tasks;
+    HRF_AUTO_FREE const struct hrf_task_row **done = index_done(tasks, &n_done_tasks);
     for (size_t i = 0; i < attempts.n_items; i++) {
         const struct hrf_attempt_row *a = &attempts.items[i];
         const bool tells = a->usage.started_ms > 0 && a->usage.finished_ms > a->usage.started_ms;
@@ -294,8 +307,7 @@ static enum hrf_status forecast_measure(struct hrf_store *store, const struct hr
             continue;
         int64_t n_done = 0;
         for (size_t k = 0; k < a->n_task_ids; k++) {
-            const int64_t id = a->task_ids[k];
-            const struct hrf_task_row *task = id >= 0 && id <= max ? done[id] : NULL;
+            const struct hrf_task_row *task = find_done(done, n_done_tasks, a->task_ids[k]);
             n_done += task != NULL;
             out->n_patches += task != NULL ? task->n_patches : 0;
         }
