@@ -64,7 +64,8 @@ def initial_weights(path, model, f, epochs):
     with open(path, "rb") as file:
         data = file.read()
     n = sum(p.numel() for p in model.parameters())
-    values = np.frombuffer(data, np.float32, n, 8 + 65 + (3 + 3 * epochs) * 8)
+    # A checkpoint: magic and key, 3 numbers of progress, 4 of each epoch, then the weights.
+    values = np.frombuffer(data, np.float32, n, 8 + 65 + (3 + 4 * epochs) * 8)
     at = 0
     for _, p in torch_heads.parameters(model, f):
         p.data = torch.from_numpy(values[at:at + p.numel()].copy()).reshape(p.shape)
