@@ -104,6 +104,14 @@ static enum hrf_status infer_same(struct hrf_inference *in)
     return HRF_OK;
 }
 
+/* A rank of a partition may have nothing to add; of a graph that is not divided every group has. */
+static enum hrf_status infer_all_reduce(struct hrf_inference *in)
+{
+    if (in->node->n_inputs == 0)
+        return hrf_infer_refuse(in, "has nothing to add up");
+    return infer_same(in);
+}
+
 /* Source: ONNX Clip: where min is above max, everything becomes max. */
 static enum hrf_status infer_clip(struct hrf_inference *in)
 {
@@ -406,7 +414,7 @@ static hrf_infer_rule *const rules[HRF_N_OPS] = {
     [HRF_OP_PERFORMER_MAX] = infer_of_pass,
     [HRF_OP_PERFORMER_STATE] = infer_of_pass,
     [HRF_OP_PERFORMER_APPLY] = infer_of_pass,
-    [HRF_OP_ALL_REDUCE] = infer_same,
+    [HRF_OP_ALL_REDUCE] = infer_all_reduce,
     [HRF_OP_POOL_SUM] = infer_part,
     [HRF_OP_POOL_FINISH] = infer_part,
     [HRF_OP_ATTENTION_PART] = infer_part,
