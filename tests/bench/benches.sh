@@ -74,6 +74,7 @@ if "$python" -c 'from importlib.util import find_spec as has; exit(not (has("h5p
     fields "$scratch/out" size:==32 batch:==1 threads:'>0' torch_images_per_second:'>0' torch_images_per_second_max:'>0' \
         images_per_second:'>0' images_per_second_max:'>0' ratio:'>0' ratio_of_best:'>0' \
         fraction_of_convolutions_alone:'>0' activation_bytes:'>0'
+    expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/grad_cam.py" "$engine"
     for what in export time; do
         expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/step_bench.py" $what "$scratch/steps" vit_s16 --engine "$engine" \
             --size 32 --batch 1 --rounds 1 --steps 1 --threads 1
