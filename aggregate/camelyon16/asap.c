@@ -322,6 +322,20 @@ enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned cha
     return hrf_outline_raster_add_ring(raster, outline->points, outline->n_points, err);
 }
 
+void hrf_outlines_add_lesions(const struct hrf_outlines *outlines, unsigned char value,
+                              struct hrf_outline_areas *areas)
+{
+    static const enum hrf_outline_role order[] = { HRF_OUTLINE_LESION, HRF_OUTLINE_CUTOUT };
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < outlines->n_items; i++) {
+            const struct hrf_outline *o = &outlines->items[i];
+            if (o->role != order[pass])
+                continue;
+            hrf_outline_areas_add(areas, o->role == HRF_OUTLINE_LESION ? value : 0);
+            hrf_outline_areas_add_ring(areas, o->points, o->n_points);
+        }
+}
+
 bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, double y)
 {
     bool inside = false;

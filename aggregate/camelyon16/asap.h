@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "tiler/outline/outline_raster.h"
+#include "tiler/outline/outline_areas.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,6 +61,9 @@ bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y)
 HRF_CHECKED enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned char value,
                                              struct hrf_outline_raster *raster,
                                              struct hrf_error *err);
+/* Adds the lesions as areas of that value and then the cut-outs, which win, as areas of 0. */
+void hrf_outlines_add_lesions(const struct hrf_outlines *outlines, unsigned char value,
+                              struct hrf_outline_areas *areas);
 /* True if the point is in a lesion and in no cut-out. */
 bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, double y);
 

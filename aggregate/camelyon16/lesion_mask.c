@@ -118,21 +118,15 @@ enum hrf_status hrf_lesion_mask_draw(const struct hrf_outlines *outlines, int64_
                                      int64_t slide_height, struct hrf_lesion_mask **out,
                                      int64_t *n_outside, struct hrf_error *err)
 {
-    static const enum hrf_outline_role order[] = { HRF_OUTLINE_LESION, HRF_OUTLINE_CUTOUT };
+    HRF_AUTO_RELEASE(hrf_outline_areas) areas = { .items = NULL };
     HRF_AUTO(hrf_lesion_mask) mask = NULL;
     HRF_TRY(mask_create(lesions_box(outlines, slide_box(slide_width, slide_height)), &mask, err));
     const struct hrf_raster_axis axis = { HRF_MASK_STEP, 0.5 };
     const struct hrf_raster_grid grid = {
         axis, axis, mask->x0, mask->y0, mask->width, mask->height
     };
-    HRF_AUTO_RELEASE(hrf_outline_raster) raster;
-    hrf_outline_raster_init(&raster, &grid);
-    for (size_t pass = 0; pass < 2; pass++) /* cut-outs last: they win */
-        for (size_t i = 0; i < outlines->n_items; i++)
-            if (outlines->items[i].role == order[pass])
-                HRF_TRY(hrf_outline_draw(&outlines->items[i], order[pass] == HRF_OUTLINE_LESION,
-                                         &raster, err));
-    HRF_TRY(hrf_outline_raster_paint(&raster, mask->pixels, NULL, err));
+    hrf_outlines_add_lesions(outlines, 1, &areas);
+    HRF_TRY(hrf_outline_areas_paint(&areas, &grid, mask->pixels, NULL, err));
     if (n_outside != NULL)
         *n_outside = count_outside(outlines, slide_width, slide_height);
     HRF_MOVE(*out, mask);

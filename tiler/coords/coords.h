@@ -57,6 +57,13 @@ HRF_CHECKED enum hrf_status hrf_coords_read(const char *path, const struct hrf_s
 HRF_CHECKED enum hrf_status
 hrf_coords_read_areas(const char *path, const struct hrf_text_list *classes, unsigned char value,
                       struct hrf_outline_areas *areas, char **passed_over, struct hrf_error *err);
+/* Paints these areas onto a grid (hrf_outline_areas_paint()). HRF_E_USER: none of them covers the
+ * slide. */
+HRF_CHECKED enum hrf_status hrf_coords_paint_areas(const char *path,
+                                                   const struct hrf_outline_areas *areas,
+                                                   int64_t slide_width, int64_t slide_height,
+                                                   const struct hrf_raster_grid *grid,
+                                                   unsigned char *pixels, struct hrf_error *err);
 /* Draws these polygons into a mask of the whole slide, mask[height][width]: 255 where a pixel's
  * centre is inside by the even-odd rule of its polygon, else 0. HRF_E_USER: the file is not
  * GeoJSON, has nothing to draw (the text says what it has), or nothing on the slide. */

@@ -229,6 +229,22 @@ enum hrf_status hrf_coords_read_areas(const char *path, const struct hrf_text_li
     return HRF_OK;
 }
 
+enum hrf_status hrf_coords_paint_areas(const char *path, const struct hrf_outline_areas *areas,
+                                       int64_t slide_width, int64_t slide_height,
+                                       const struct hrf_raster_grid *grid, unsigned char *pixels,
+                                       struct hrf_error *err)
+{
+    int64_t n_painted = 0;
+    HRF_TRY(hrf_outline_areas_paint(areas, grid, pixels, &n_painted, err));
+    return n_painted > 0
+               ? HRF_OK
+               : hrf_error_set(err, HRF_E_USER,
+                               "none of the %zu polygons of '%s' covers the slide of %lld x %lld "
+                               "px: coordinates are level-0 px, or the file is another slide's",
+                               areas->n_items, path, (long long)slide_width,
+                               (long long)slide_height);
+}
+
 enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width, int64_t slide_height,
                                        const struct hrf_text_list *classes, unsigned char *mask,
                                        int64_t width, int64_t height, char **passed_over,
@@ -240,10 +256,8 @@ enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width, in
                                           .y = { (double)slide_height / (double)height, 0.5 },
                                           .width = width,
                                           .height = height };
-    int64_t n_painted = 0;
     HRF_TRY(hrf_coords_read_areas(path, classes, 255, &areas, &others, err));
     memset(mask, 0, (size_t)(width * height));
-    HRF_TRY(hrf_outline_areas_paint(&areas, &grid, mask, &n_painted, err));
     if (areas.n_items == 0 && others != NULL && classes->n_items > 0)
         return hrf_error_set(
             err, HRF_E_USER,
@@ -254,11 +268,7 @@ enum hrf_status hrf_coords_draw_tissue(const char *path, int64_t slide_width, in
                              path, others);
     if (areas.n_items == 0)
         return hrf_error_set(err, HRF_E_USER, "'%s' has no polygon", path);
-    if (n_painted == 0)
-        return hrf_error_set(err, HRF_E_USER,
-                             "none of the %zu polygons of '%s' covers the slide of %lld x %lld "
-                             "px: coordinates are level-0 px, or the file is another slide's",
-                             areas.n_items, path, (long long)slide_width, (long long)slide_height);
+    HRF_TRY(hrf_coords_paint_areas(path, &areas, slide_width, slide_height, &grid, mask, err));
     HRF_MOVE(*passed_over, others);
     return HRF_OK;
 }

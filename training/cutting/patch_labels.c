@@ -34,18 +34,9 @@ void hrf_patch_labels_destroy(struct hrf_patch_labels *labels)
 static enum hrf_status read_asap(struct hrf_patch_labels *l, const char *path,
                                  struct hrf_error *err)
 {
-    static const enum hrf_outline_role order[] = { HRF_OUTLINE_LESION, HRF_OUTLINE_CUTOUT };
     HRF_AUTO(hrf_outlines) outlines = NULL;
     HRF_TRY(hrf_outlines_read(path, &outlines, err));
-    for (size_t pass = 0; pass < 2; pass++) /* cut-outs last: they win */
-        for (size_t i = 0; i < outlines->n_items; i++) {
-            const struct hrf_outline *o = &outlines->items[i];
-            if (o->role != order[pass])
-                continue;
-            hrf_outline_areas_add(
-                &l->areas, (unsigned char)(o->role == HRF_OUTLINE_LESION ? l->n_classes - 1 : 0));
-            hrf_outline_areas_add_ring(&l->areas, o->points, o->n_points);
-        }
+    hrf_outlines_add_lesions(outlines, (unsigned char)(l->n_classes - 1), &l->areas);
     return HRF_OK;
 }
 
@@ -75,15 +66,10 @@ static enum hrf_status paint_map(struct hrf_patch_labels *l, const char *annotat
     const struct hrf_raster_grid grid = {
         .x = axis, .y = axis, .width = l->width, .height = l->height
     };
-    int64_t n_painted = 0;
-    HRF_TRY(hrf_outline_areas_paint(&l->areas, &grid, l->map, &n_painted, err));
-    if (n_painted == 0 && hrf_coords_is_geojson(annotation))
-        return hrf_error_set(err, HRF_E_USER,
-                             "none of the %zu polygons of '%s' covers the slide of %lld x %lld "
-                             "px: coordinates are level-0 px, or the file is another slide's",
-                             l->areas.n_items, annotation, (long long)plan->width,
-                             (long long)plan->height);
-    return HRF_OK;
+    return hrf_coords_is_geojson(annotation)
+               ? hrf_coords_paint_areas(annotation, &l->areas, plan->width, plan->height, &grid,
+                                        l->map, err)
+               : hrf_outline_areas_paint(&l->areas, &grid, l->map, NULL, err);
 }
 
 static unsigned char class_of_mask(const struct hrf_patch_labels *l, unsigned char pixel)
