@@ -260,7 +260,17 @@ static enum hrf_status make_tiler(const struct hrf_train_recipe *r, struct hrf_w
     return hrf_workflow_parse_tiler(overrides, 2, out, findings, err);
 }
 
-/* Cuts side by side; the table has the order of the slides' names. */
+/* rows[i] are those of cuts[i], or it has the error. */
+static void cut_side_by_side(struct cut *cuts, struct hrf_strbuf *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t i = 0; i < n; i++)
+        cuts[i].error.status = cut_slide(&cuts[i], &rows[i], &cuts[i].error);
+}
+
+/* The table has the order of the slides' names. */
 static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *table,
                                struct hrf_left_outs *left_out, struct hrf_findings *findings,
                                struct hrf_error *err)
@@ -268,11 +278,7 @@ static enum hrf_status cut_all(struct cut *cuts, size_t n, struct hrf_strbuf *ta
     struct hrf_strbuf *rows = hrf_calloc(n + 1, sizeof *rows);
     const bool is_masked = n > 0 && cuts[0].recipe->output == HRF_LABEL_PIXELS;
     size_t n_wrong = 0;
-    for (size_t i = 0; i < n; i++)
-        rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < n; i++)
-        cuts[i].error.status = cut_slide(&cuts[i], &rows[i], &cuts[i].error);
+    cut_side_by_side(cuts, rows, n);
     hrf_strbuf_addf(table, "path,%s,patient\n", is_masked ? "mask" : "label");
     for (size_t i = 0; i < n; i++) {
         const bool is_wrong = cuts[i].error.status != HRF_OK && !cuts[i].is_left_out;
@@ -347,11 +353,7 @@ static enum hrf_status cut_bags(struct cut *cuts, struct hrf_strbuf *rows, size_
     HRF_AUTO_FREE bool *is_kept = hrf_calloc(n + 1, sizeof *is_kept);
     size_t n_kept = 0, capacity = 0;
     int64_t n_patches = 0;
-    for (size_t i = 0; i < n; i++)
-        rows[i] = (struct hrf_strbuf)HRF_STRBUF_INIT;
-#pragma omp parallel for schedule(dynamic)
-    for (size_t i = 0; i < n; i++)
-        cuts[i].error.status = cut_slide(&cuts[i], &rows[i], &cuts[i].error);
+    cut_side_by_side(cuts, rows, n);
     for (size_t i = 0; i < n; i++) { /* others are no property of the slide */
         if (cuts[i].error.status != HRF_OK && !cuts[i].is_left_out)
             return hrf_error_pass(err, &cuts[i].error);
