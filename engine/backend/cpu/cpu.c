@@ -350,6 +350,7 @@ static const struct hrf_kernel_row *const rows[] = {
          .misfit = hrf_cpu_depthwise_weight_gradient_misfit,
          LOOP(.function = hrf_cpu_depthwise_weight_gradient,
               .workspace = hrf_cpu_depthwise_weight_gradient_workspace) },
+    &hrf_cpu_conv_weight_gradient_avx512, /* in wider registers than the next one's */
     ROW{ .name = "tiled weight gradient:avx2",
          HRF_ROW_OPS(HRF_OP_CONV_WEIGHT_GRADIENT),
          .misfit = hrf_cpu_tiled_weight_gradient_misfit,

@@ -35,7 +35,8 @@ extern const struct hrf_kernel_row hrf_cpu_token_rows, hrf_cpu_token_product,
 extern const struct hrf_kernel_row hrf_cpu_attention_long, hrf_cpu_attention_fixed,
     hrf_cpu_attention_of_pairs, hrf_cpu_attention_heads, hrf_cpu_attention_long_plain,
     hrf_cpu_attention_plain;
-extern const struct hrf_kernel_row hrf_cpu_conv_weight_gradient;
+extern const struct hrf_kernel_row hrf_cpu_conv_weight_gradient,
+    hrf_cpu_conv_weight_gradient_avx512;
 extern const struct hrf_kernel_row hrf_cpu_byte_attention, hrf_cpu_byte_attention_avx512;
 
 /* Texts of misfit() that several rows use (struct hrf_kernel_row). */

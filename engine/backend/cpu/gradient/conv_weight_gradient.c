@@ -285,3 +285,11 @@ const struct hrf_kernel_row hrf_cpu_conv_weight_gradient = {
     .forms = HRF_FORM_FLOAT,
     .compile = compile,
 };
+
+const struct hrf_kernel_row hrf_cpu_conv_weight_gradient_avx512 = {
+    .name = "oneDNN weight gradient:avx512",
+    HRF_ROW_OPS(HRF_OP_CONV_WEIGHT_GRADIENT),
+    .forms = HRF_FORM_FLOAT,
+    .isa = HRF_ISA_AVX512,
+    .compile = compile,
+};

@@ -70,8 +70,6 @@ const char *hrf_cpu_tiled_weight_gradient_misfit(const struct hrf_graph *graph,
     const struct hrf_shape *dy = &graph->values[node->inputs[1]].shape;
     if (node->attributes.group != 1)
         return "it has groups";
-    if (hrf_cpu_has_avx512())
-        return "oneDNN's loops use the wider registers of this processor";
     if (graph->values[node->outputs[0]].shape.dims[1] < COLUMNS / 2)
         return "its input has too few channels for a register";
     return hrf_shape_count(dy) > 0 ? NULL : "it has no outputs";
