@@ -9,6 +9,7 @@
 #include "engine/plan/region_tokens.h"
 #include "engine/plan/tensor_parallel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int32_t owner_of(const struct hrf_partition *p, int32_t value)
@@ -138,7 +139,10 @@ void hrf_partition_destroy(struct hrf_partition *p)
     hrf_free(p->stage_of_node);
     hrf_free(p->is_split);
     hrf_free(p->is_recomputed);
+    hrf_free(p->is_reduced);
     hrf_free(p->is_overlapped);
+    hrf_free(p->owners);
+    hrf_free(p->output_ranks);
     hrf_free(p->boxes);
     hrf_free(p->exchanges);
     hrf_free(p->reduces);
@@ -271,12 +275,7 @@ static void keep_shared(struct hrf_partition *p)
             p->is_recomputed[graph->outputs[i]] = false;
 }
 
-/* ---- boxes ---- */
-
-static struct hrf_box *box_at(struct hrf_partition *p, int32_t value, int32_t rank)
-{
-    return &p->boxes[(int64_t)value * p->n_ranks + rank];
-}
+/* ---- sums ---- */
 
 static bool is_split_input(const struct hrf_partition *p, const struct hrf_node *node, int32_t k)
 {
@@ -304,7 +303,7 @@ static bool is_of_pixels(const struct hrf_partition *p, const struct hrf_node *n
 }
 
 /* A global pool or another sum over a split image: each rank has its own share. */
-static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
+static bool is_sum_of_shares(const struct hrf_partition *p, const struct hrf_node *node)
 {
     return hrf_layout_image_parts(&p->layout) > 1 && hrf_region_is_sum(p->graph, node) &&
            is_split_input(p, node, 0) && is_split_input(p, node, hrf_region_summed(node)) &&
@@ -312,14 +311,207 @@ static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *nod
            is_of_pixels(p, node);
 }
 
+/* ---- owners ---- */
+
+/* Values that serve nothing but outputs that are sums over the batch: these outputs, and, of those
+ * that are read by nothing else, what they are computed from. `family`: values that are computed
+ * from each other are of one family and get one owner; the family's root is its own. */
+struct families {
+    int32_t *family;  /* [values]; NO_FAMILY: others need the value, too */
+    int64_t *n_bytes; /* [values], at the root: the sums over ranks, and the outputs */
+};
+enum { NO_FAMILY = -1 };
+
+static int32_t root_of(const struct families *f, int32_t value)
+{
+    while (f->family[value] != value)
+        value = f->family[value] = f->family[f->family[value]];
+    return value;
+}
+
+/* Makes each value that serves only such outputs a family; of those that ranks have parts of only
+ * with `of_parts`. From the last node to the first, so that the readers of a value come before it.
+ */
+static void find_families(const struct hrf_partition *p, bool of_parts, const struct families *f)
+{
+    const struct hrf_graph *graph = p->graph;
+    HRF_AUTO_FREE bool *is_read = hrf_calloc((size_t)graph->n_values + 1, sizeof *is_read);
+    HRF_AUTO_FREE bool *is_needed = hrf_calloc((size_t)graph->n_values + 1, sizeof *is_needed);
+    for (int32_t v = 0; v < graph->n_values; v++)
+        f->family[v] = NO_FAMILY;
+    for (int32_t n = graph->n_nodes - 1; n >= 0; n--) {
+        const struct hrf_node *node = &graph->nodes[n];
+        const int32_t y = node->outputs[0];
+        const bool is_for_outputs = is_read[y] ? !is_needed[y] : graph->values[y].is_batch_sum;
+        /* Groups add up the statistics of their batch, each on all its ranks. */
+        if (is_for_outputs && (of_parts || !p->is_split[y]) && node->n_outputs == 1 &&
+            node->op != HRF_OP_ALL_REDUCE)
+            f->family[y] = y;
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            const int32_t x = node->inputs[k];
+            if (!hrf_graph_is_variable(graph, x))
+                continue;
+            const int32_t from = graph->values[x].producer;
+            is_read[x] = true;
+            is_needed[x] |= f->family[y] == NO_FAMILY || from < 0 ||
+                            p->stage_of_node[from] != p->stage_of_node[n];
+        }
+    }
+}
+
+static void join_families(const struct hrf_partition *p, const struct families *f)
+{
+    for (int32_t n = 0; n < p->graph->n_nodes; n++) {
+        const struct hrf_node *node = &p->graph->nodes[n];
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            if (hrf_graph_is_variable(p->graph, node->inputs[k]) &&
+                f->family[node->inputs[k]] != NO_FAMILY)
+                f->family[root_of(f, node->inputs[k])] = root_of(f, node->outputs[0]);
+    }
+}
+
+/* What is computed from sums alone is not divided as if it were an image: the gradient to a weight
+ * of 3 x 3 has as many rows. What is larger than what it is computed from may be an image: the
+ * gradient of a global pool. */
+static void keep_sums_whole(struct hrf_partition *p, const struct families *f)
+{
+    for (int32_t n = 0; n < p->graph->n_nodes; n++) {
+        const struct hrf_node *node = &p->graph->nodes[n];
+        const int32_t y = node->outputs[0];
+        const int64_t n_bytes = hrf_value_bytes(&p->graph->values[y]);
+        bool is_of_parts = false, is_spread = true;
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            const int32_t x = node->inputs[k];
+            is_of_parts |= is_split_input(p, node, k);
+            is_spread &= !hrf_graph_is_variable(p->graph, x) ||
+                         hrf_value_bytes(&p->graph->values[x]) < n_bytes;
+        }
+        if (f->family[y] != NO_FAMILY && !is_of_parts && !is_spread)
+            p->is_split[y] = p->is_recomputed[y] = false;
+    }
+}
+
+static void count_bytes(const struct hrf_partition *p, const struct families *f)
+{
+    for (int32_t n = 0; n < p->graph->n_nodes; n++) {
+        const int32_t y = p->graph->nodes[n].outputs[0];
+        const int64_t n_bytes = hrf_value_bytes(&p->graph->values[y]);
+        if (f->family[y] != NO_FAMILY)
+            f->n_bytes[root_of(f, y)] += (p->graph->values[y].is_batch_sum ? n_bytes : 0) +
+                                         (p->is_reduced[n] ? n_bytes : 0);
+    }
+}
+
+struct sized {
+    int64_t n_bytes;
+    int32_t value;
+};
+
+/* The largest first; of equal ones that which comes first. */
+static int by_size(const void *a, const void *b)
+{
+    const struct sized *x = a, *y = b;
+    if (x->n_bytes != y->n_bytes)
+        return x->n_bytes < y->n_bytes ? 1 : -1;
+    return x->value < y->value ? -1 : x->value > y->value;
+}
+
+/* The rank of the stage that owns the fewest bytes so far. */
+static int32_t least_owner(const struct hrf_partition *p, int32_t stage, const int64_t *n_bytes)
+{
+    const int32_t first = stage * stage_ranks(p);
+    int32_t least = first;
+    for (int32_t r = first + 1; r < first + stage_ranks(p); r++)
+        least = n_bytes[r] < n_bytes[least] ? r : least;
+    return least;
+}
+
+/* Gives each family, the largest first, to the rank that has the fewest bytes so far. */
+static void share_families(struct hrf_partition *p, const struct families *f)
+{
+    const struct hrf_graph *graph = p->graph;
+    HRF_AUTO_FREE struct sized *roots = hrf_alloc_array((size_t)graph->n_values + 1, sizeof *roots);
+    HRF_AUTO_FREE int64_t *owned = hrf_calloc((size_t)p->n_ranks, sizeof *owned);
+    size_t n = 0;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (f->family[v] == v)
+            roots[n++] = (struct sized){ f->n_bytes[v], v };
+    qsort(roots, n, sizeof *roots, by_size);
+    for (size_t i = 0; i < n; i++) {
+        const int32_t stage = p->stage_of_node[graph->values[roots[i].value].producer];
+        const int32_t owner = least_owner(p, stage, owned);
+        p->owners[roots[i].value] = owner;
+        owned[owner] += roots[i].n_bytes;
+    }
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (f->family[v] != NO_FAMILY)
+            p->owners[v] = p->owners[root_of(f, v)];
+}
+
+/* Also finds which nodes are sums of the ranks' shares. */
+static void find_owners(struct hrf_partition *p)
+{
+    const size_t n = (size_t)p->graph->n_values + 1;
+    const bool has_owners = hrf_layout_image_parts(&p->layout) > 1 && p->layout.tensor == 1 &&
+                            !p->keeps_outputs && p->fronts == NULL;
+    HRF_AUTO_FREE int32_t *family = hrf_alloc_array(n, sizeof *family);
+    HRF_AUTO_FREE int64_t *n_bytes = hrf_calloc(n, sizeof *n_bytes);
+    const struct families f = { family, n_bytes };
+    for (int32_t v = 0; v < p->graph->n_values; v++)
+        p->owners[v] = HRF_ALL_RANKS;
+    find_families(p, true, &f);
+    if (has_owners)
+        keep_sums_whole(p, &f);
+    for (int32_t i = 0; i < p->graph->n_nodes; i++)
+        p->is_reduced[i] = is_sum_of_shares(p, &p->graph->nodes[i]);
+    if (!has_owners)
+        return;
+    find_families(p, false, &f);
+    join_families(p, &f);
+    count_bytes(p, &f);
+    share_families(p, &f);
+}
+
+static void find_output_ranks(struct hrf_partition *p)
+{
+    for (int32_t i = 0; i < p->graph->n_outputs; i++) {
+        const struct hrf_value *v = &p->graph->values[p->graph->outputs[i]];
+        const bool is_of_stage = (v->is_batch_sum || v->is_of_batch) && v->producer >= 0;
+        const int32_t owner = p->owners[p->graph->outputs[i]];
+        p->output_ranks[i] = owner != HRF_ALL_RANKS ? owner
+                             : is_of_stage          ? p->stage_of_node[v->producer] * stage_ranks(p)
+                                                    : p->output_rank;
+    }
+}
+
+/* ---- boxes ---- */
+
+static struct hrf_box *box_at(struct hrf_partition *p, int32_t value, int32_t rank)
+{
+    return &p->boxes[(int64_t)value * p->n_ranks + rank];
+}
+
+static bool is_reduced(const struct hrf_partition *p, const struct hrf_node *node)
+{
+    return p->is_reduced[p->graph->values[node->outputs[0]].producer];
+}
+
+/* True if the rank adds its share to a sum that another rank of its stage owns. */
+static bool adds_to_owner(const struct hrf_partition *p, const struct hrf_node *node, int32_t rank)
+{
+    const int32_t owner = p->owners[node->outputs[0]];
+    return owner != HRF_ALL_RANKS && owner != rank &&
+           owner / stage_ranks(p) == rank / stage_ranks(p) && is_reduced(p, node);
+}
+
 struct hrf_box hrf_partition_needed(const struct hrf_partition *p, const struct hrf_node *node,
                                     int32_t k, int32_t rank)
 {
     const struct hrf_box *out = hrf_partition_box(p, node->outputs[0], rank);
-    if (is_reduced(p, node) && !hrf_box_is_empty(out) && is_split_input(p, node, k))
+    const bool takes_part = !hrf_box_is_empty(out) || adds_to_owner(p, node, rank);
+    if (takes_part && is_split_input(p, node, k) && is_reduced(p, node))
         return needed_for_sum(p, node, k, rank);
-    if (!hrf_box_is_empty(out) && !p->is_split[node->outputs[0]] &&
-        !hrf_tokens_are_picked(p->graph, node))
+    if (takes_part && !p->is_split[node->outputs[0]] && !hrf_tokens_are_picked(p->graph, node))
         return hrf_box_whole(&p->graph->values[node->inputs[k]].shape);
     return hrf_region_needed(p->graph, node, k, out);
 }
@@ -330,7 +522,9 @@ static void set_boxes_of(struct hrf_partition *p, int32_t value, int32_t stage)
         if (p->is_recomputed[value])
             continue; /* the hull of the needs, gathered from its consumers */
         const int32_t owner = owner_of(p, value);
-        if (r / stage_ranks(p) != stage || (owner >= 0 && r % p->layout.tensor != owner))
+        const bool is_of_other = p->owners[value] != HRF_ALL_RANKS && p->owners[value] != r;
+        if (r / stage_ranks(p) != stage || (owner >= 0 && r % p->layout.tensor != owner) ||
+            is_of_other)
             *box_at(p, value, r) = (struct hrf_box){ .lo = { 0 } };
         else if (is_kept(p, value))
             *box_at(p, value, r) = hrf_fronts_box(p, value, r);
@@ -533,6 +727,7 @@ static void add_reduce(struct hrf_partition *p, int32_t n)
     bool *gives = hrf_calloc((size_t)p->n_ranks, sizeof *gives);
     *reduce = (struct hrf_reduce){ .first = p->stage_of_node[n] * stage_ranks(p),
                                    .n = stage_ranks(p),
+                                   .owner = p->owners[node->outputs[0]],
                                    .is_max = is_max,
                                    .dtype = is_max             ? x->dtype
                                             : is_pool_or_state ? hrf_region_sum_type(x->dtype)
@@ -552,6 +747,7 @@ static void add_reduce_over_groups(struct hrf_partition *p, int32_t n)
     const struct hrf_value *y = &p->graph->values[p->graph->nodes[n].outputs[0]];
     p->reduces[p->n_reduces] = (struct hrf_reduce){ .is_over_groups = true,
                                                     .n = p->layout.data,
+                                                    .owner = HRF_ALL_RANKS,
                                                     .dtype = y->dtype,
                                                     .count = hrf_shape_count(&y->shape) };
     p->reduce_of[n] = p->n_reduces++;
@@ -575,7 +771,7 @@ static void feed_node(struct hrf_partition *p, int32_t n, struct hrf_box *need)
         feed_ring(p, n, need);
     if (node->op == HRF_OP_ALL_REDUCE)
         add_reduce_over_groups(p, n);
-    else if (is_reduced(p, node))
+    else if (p->is_reduced[n])
         add_reduce(p, n);
 }
 
@@ -612,7 +808,10 @@ static void allocate(struct hrf_partition *p)
     p->stage_of_node = hrf_calloc(n_nodes, sizeof *p->stage_of_node);
     p->is_split = hrf_calloc(n_values, sizeof *p->is_split);
     p->is_recomputed = hrf_calloc(n_values, sizeof *p->is_recomputed);
+    p->is_reduced = hrf_calloc(n_nodes, sizeof *p->is_reduced);
     p->is_overlapped = hrf_calloc(n_nodes, sizeof *p->is_overlapped);
+    p->owners = hrf_calloc(n_values, sizeof *p->owners);
+    p->output_ranks = hrf_calloc((size_t)graph->n_outputs + 1, sizeof *p->output_ranks);
     p->boxes = hrf_calloc(n_values * (size_t)p->n_ranks, sizeof *p->boxes);
     p->rings = hrf_calloc(n_nodes, sizeof *p->rings);
     p->cached = hrf_calloc(n_values, sizeof *p->cached);
@@ -680,6 +879,8 @@ enum hrf_status hrf_partition_create(const struct hrf_graph *graph,
     keep_shared(p);
     if (options->fronts != NULL)
         hrf_fronts_find(p, options->fronts);
+    find_owners(p);
+    find_output_ranks(p);
     find_boxes(p);
     find_feeds(p);
     HRF_TRY(hrf_partition_check(p, err));

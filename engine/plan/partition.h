@@ -7,7 +7,9 @@
  * box with the parts of other ranks. Halos, stage boundaries, gathers and crops are all exchanges.
  * Only the true border of the image is padded, so a kernel need not know that it computes a part.
  * Global pooling becomes partial sums, an ALL_REDUCE and a division. A node that cannot be split is
- * computed whole by every rank of its stage.
+ * computed whole by every rank of its stage, unless it only serves an output that is a sum over the
+ * batch (the gradient to a weight): such an output has one owner among the ranks of the stage,
+ * which alone gets the sum and computes what follows it. Owners have about equal numbers of bytes.
  *
  * If a value is `recomputed`, a rank computes all that it needs of it, more than its own share, and
  * nothing is exchanged. With every value recomputed the parts can run one after the other on one
@@ -53,18 +55,20 @@ struct hrf_cached_rows {
 enum { HRF_LINE_CACHE_ALIGNMENT = 64 };
 
 /* A sum or maximum over those of the ranks [first, first + n) that contribute. Every one of these
- * ranks gets the result, computed in rank order, so that it is bit-identical everywhere. */
+ * ranks gets the result, or its owner alone, computed in rank order, so that it is bit-identical
+ * everywhere. */
 struct hrf_reduce {
     /* Instead over the groups of data=: `n` of them, and in each the rank of the same number. All
      * contribute, in the order of the groups; `first` and `gives` are not used. */
     bool is_over_groups;
     int32_t first, n;
+    int32_t owner; /* the only rank that gets the result; HRF_ALL_RANKS: every one does */
     bool is_max;
     enum hrf_dtype dtype; /* sums: F64, F32, S32; maxima: F32, F16, B16, S8, U8 */
     int64_t count;
     bool *gives; /* [n_ranks] which ranks contribute */
 };
-enum { HRF_NO_EXCHANGE = -1 };
+enum { HRF_NO_EXCHANGE = -1, HRF_ALL_RANKS = -1 };
 
 /* An attention over keys and values that come part by part: every rank adds the parts in the same
  * order, that of the tokens, so that the result is bit-identical to that of one rank. Each part is
@@ -83,7 +87,9 @@ struct hrf_partition {
     int32_t *stage_of_node; /* [nodes] */
     bool *is_split;         /* [values] */
     bool *is_recomputed;    /* [values] */
+    bool *is_reduced;       /* [nodes] its output is the sum or maximum of the ranks' shares */
     bool *is_overlapped;    /* [nodes] the interior is computed during the exchange */
+    int32_t *owners; /* [values] the only rank that computes it; HRF_ALL_RANKS: of its stage */
     struct hrf_box
         *boxes; /* [values][n_ranks] the box that each rank computes or is fed; may be empty */
     struct hrf_exchange *exchanges;
@@ -96,6 +102,7 @@ struct hrf_partition {
     struct hrf_ring *rings; /* [nodes] */
     int32_t *output_feeds;  /* [graph outputs] */
     int32_t output_rank;    /* has the network's outputs; but see hrf_partition_output_rank() */
+    int32_t *output_ranks;  /* [graph outputs] */
     /* [values][n_ranks] rows that are computed by the end of each band; NULL: ranks run at the same
      * time, not as bands one after the other */
     int64_t *fronts;
@@ -188,10 +195,7 @@ static inline const struct hrf_box *hrf_partition_box(const struct hrf_partition
  * training step computes its own, do not pass through the last stage. */
 static inline int32_t hrf_partition_output_rank(const struct hrf_partition *p, int32_t i)
 {
-    const struct hrf_value *v = &p->graph->values[p->graph->outputs[i]];
-    return (v->is_batch_sum || v->is_of_batch) && v->producer >= 0
-               ? p->stage_of_node[v->producer] * hrf_layout_stage_ranks(&p->layout)
-               : p->output_rank;
+    return p->output_ranks[i];
 }
 /* True if, of the ranks that have the same part of an image (tensor=), this is the one that gives
  * the value to others. */

@@ -97,8 +97,7 @@ static enum hrf_status check_needs(const struct hrf_partition *p, int32_t n, str
         if (node->inputs[k] < 0 || p->graph->values[node->inputs[k]].data != NULL || is_ring)
             continue;
         for (int32_t r = 0; r < p->n_ranks; r++)
-            if (!hrf_box_is_empty(hrf_partition_box(p, node->outputs[0], r)))
-                HRF_TRY(check_need(p, n, k, r, err));
+            HRF_TRY(check_need(p, n, k, r, err));
     }
     return HRF_OK;
 }

@@ -250,6 +250,20 @@ static enum hrf_status add_reduce(struct building *b, int32_t n, int32_t part, i
     return HRF_OK;
 }
 
+static bool gets_sum(const struct building *b, const struct hrf_reduce *reduce)
+{
+    return reduce->owner == HRF_ALL_RANKS || reduce->owner == b->rank;
+}
+
+/* True if the rank adds its share to a sum that another one owns. */
+static bool only_adds(const struct building *b, int32_t n)
+{
+    if (b->p->reduce_of[n] < 0)
+        return false;
+    const struct hrf_reduce *reduce = &b->p->reduces[b->p->reduce_of[n]];
+    return !gets_sum(b, reduce) && reduce->gives[b->rank];
+}
+
 static enum hrf_status add_reduce_over_groups(struct building *b, int32_t n, struct hrf_error *err)
 {
     const struct hrf_node *node = &b->from->nodes[n];
@@ -276,6 +290,8 @@ static enum hrf_status add_global_pool(struct building *b, int32_t n, struct hrf
     }
     HRF_TRY(add_sums(b, node, reduce->is_max ? "" : ".sum", reduce->dtype, &all, err));
     HRF_TRY(add_reduce(b, n, part, all, err));
+    if (!gets_sum(b, reduce))
+        return HRF_OK;
     b->values[node->outputs[0]] = all;
     if (reduce->is_max)
         return HRF_OK;
@@ -327,6 +343,7 @@ static enum hrf_status add_sum(struct building *b, int32_t n, struct hrf_error *
 {
     const struct hrf_node *node = &b->from->nodes[n];
     const struct hrf_box whole = hrf_box_whole(&b->from->values[node->outputs[0]].shape);
+    const struct hrf_box nothing = { .lo = { 0 } };
     const bool is_mean = node->op == HRF_OP_REDUCE_MEAN;
     int32_t inputs[HRF_STATE_MAX + 1], part = -1, all;
     if (b->p->reduces[b->p->reduce_of[n]].gives[b->rank]) {
@@ -340,8 +357,12 @@ static enum hrf_status add_sum(struct building *b, int32_t n, struct hrf_error *
         HRF_TRY(hrf_graph_add_node(b->to, is_mean ? HRF_OP_REDUCE_SUM : node->op, name, inputs,
                                    node->n_inputs, &part, 1, &attributes, err));
     }
-    HRF_TRY(add_value(b, node->outputs[0], is_mean ? ".sum" : "", &whole, &all, err));
+    const bool gets = gets_sum(b, &b->p->reduces[b->p->reduce_of[n]]);
+    HRF_TRY(
+        add_value(b, node->outputs[0], is_mean ? ".sum" : "", gets ? &whole : &nothing, &all, err));
     HRF_TRY(add_reduce(b, n, part, all, err));
+    if (!gets)
+        return HRF_OK;
     b->values[node->outputs[0]] = all;
     return is_mean ? add_division(b, node, all, err) : HRF_OK;
 }
@@ -598,7 +619,8 @@ static enum hrf_status add_nodes(struct building *b, struct hrf_error *err)
         }
         if (b->p->rings[n].n_parts > 0)
             HRF_TRY(add_ring(b, n, err));
-        else if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)))
+        else if (hrf_box_is_empty(hrf_partition_box(b->p, node->outputs[0], b->rank)) &&
+                 !only_adds(b, n))
             ; /* nothing to compute */
         else if (node->op == HRF_OP_ALL_REDUCE)
             HRF_TRY(add_reduce_over_groups(b, n, err));

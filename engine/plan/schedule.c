@@ -105,20 +105,21 @@ bool hrf_batch_is_shared(const struct hrf_graph *graph)
     return false;
 }
 
-/* Rank 0 owns what is joined. Each sum is owned by the group that has the fewest bytes of them so
- * far. */
+/* Rank 0 owns what is joined. Each sum is owned by the group whose rank that makes it has the
+ * fewest bytes of them so far. */
 static void find_owners(const struct batch *b)
 {
     const struct hrf_partition *p = b->p;
-    HRF_AUTO_FREE int64_t *n_bytes = hrf_calloc((size_t)p->layout.data, sizeof *n_bytes);
+    HRF_AUTO_FREE int64_t *n_bytes = hrf_calloc((size_t)hrf_layout_ranks(&p->layout),
+                                                sizeof *n_bytes);
     for (int32_t i = 0; i < p->graph->n_outputs; i++) {
-        int32_t least = 0;
+        int32_t least = hrf_partition_output_rank(p, i);
         if (!output_of(b, i)->is_batch_sum)
             continue;
-        for (int32_t g = 1; g < p->layout.data; g++)
-            least = n_bytes[g] < n_bytes[least] ? g : least;
+        for (int32_t r = least; r < p->layout.data * p->n_ranks; r += p->n_ranks)
+            least = n_bytes[r] < n_bytes[least] ? r : least;
         n_bytes[least] += hrf_value_bytes(output_of(b, i));
-        b->owners[i] = least * p->n_ranks + hrf_partition_output_rank(p, i);
+        b->owners[i] = least;
     }
 }
 
@@ -217,23 +218,88 @@ static void add_owned(struct batch *b)
     }
 }
 
-/* Every rank gets every output from its owner. */
-static void add_shared(struct batch *b)
+/* ---- outputs that every rank gets ---- */
+
+static int32_t n_ranks_of(const struct batch *b)
+{
+    return b->p->layout.data * b->p->n_ranks;
+}
+
+/* The bytes of an output that `rank`, which does not own it, passes on. */
+static int64_t part_of(const struct batch *b, int32_t i, int32_t rank, int64_t *first)
+{
+    const int64_t n = output_bytes(b, i, b->shares->n_images) / (int64_t)sizeof(float);
+    const int64_t n_parts = n_ranks_of(b) - 1;
+    const int64_t part = (rank - b->owners[i] - 1 + n_ranks_of(b)) % n_ranks_of(b);
+    *first = n * part / n_parts * (int64_t)sizeof(float);
+    return n * (part + 1) / n_parts * (int64_t)sizeof(float) - *first;
+}
+
+/* A message of the whole output, or of the part that `parts_rank` passes on if that is not -1. */
+static void add_shared_message(struct batch *b, enum hrf_batch_kind kind, int32_t peer, int32_t i,
+                               int32_t parts_rank)
 {
     const struct hrf_pipeline_slot none = { .microbatch = 0 };
-    const int32_t n_ranks = b->p->layout.data * b->p->n_ranks;
-    for (int32_t i = 0; i < b->p->graph->n_outputs; i++)
-        for (int32_t k = 1; k < n_ranks && b->owners[i] == b->rank; k++) {
-            struct hrf_batch_step *s = add_step(b, HRF_BATCH_GIVE, &none, (b->rank + k) % n_ranks);
-            s->output = i;
-            s->n_bytes = output_bytes(b, i, b->shares->n_images);
-        }
-    for (int32_t i = 0; i < b->p->graph->n_outputs; i++)
-        if (b->owners[i] != b->rank) {
-            struct hrf_batch_step *s = add_step(b, HRF_BATCH_TAKE, &none, b->owners[i]);
-            s->output = i;
-            s->n_bytes = output_bytes(b, i, b->shares->n_images);
-        }
+    int64_t first = 0, n = output_bytes(b, i, b->shares->n_images);
+    if (parts_rank >= 0)
+        n = part_of(b, i, parts_rank, &first);
+    if (n == 0)
+        return;
+    struct hrf_batch_step *s = add_step(b, kind, &none, peer);
+    s->output = i;
+    s->offset = first;
+    s->n_bytes = n;
+}
+
+/* This rank's messages of an output in parts: those of its owner, or what other ranks do: take
+ * their own part and pass it on. */
+static void add_parts(struct batch *b, int32_t i)
+{
+    const int32_t n = n_ranks_of(b), me = b->rank, owner = b->owners[i];
+    if (owner != me)
+        add_shared_message(b, HRF_BATCH_TAKE, owner, i, me);
+    for (int32_t k = 1; k < n; k++) {
+        const int32_t q = (me + k) % n;
+        if (q != owner)
+            add_shared_message(b, HRF_BATCH_GIVE, q, i, owner == me ? q : me);
+    }
+}
+
+/* Finds the outputs whose owner would send much more than others if it sent them whole to every
+ * rank: those that are more than a quarter of an even share of all. It sends each rank a part, and
+ * this one passes the part on. */
+static void find_in_parts(const struct batch *b, bool *in_parts)
+{
+    const int32_t n_outputs = b->p->graph->n_outputs;
+    int64_t n_bytes = 0;
+    for (int32_t i = 0; i < n_outputs; i++)
+        n_bytes += output_bytes(b, i, b->shares->n_images);
+    for (int32_t i = 0; i < n_outputs; i++)
+        in_parts[i] = n_ranks_of(b) > 2 &&
+                      4 * output_bytes(b, i, b->shares->n_images) > n_bytes / n_ranks_of(b);
+}
+
+/* Every rank gets every output from its owner. Messages between two ranks have one order: first the
+ * parts of owners, then the parts that are passed on, then whole outputs. */
+static void add_shared(struct batch *b)
+{
+    const int32_t n_outputs = b->p->graph->n_outputs, n = n_ranks_of(b), me = b->rank;
+    HRF_AUTO_FREE bool *in_parts = hrf_calloc((size_t)n_outputs + 1, sizeof *in_parts);
+    find_in_parts(b, in_parts);
+    for (int is_owner = 1; is_owner >= 0; is_owner--)
+        for (int32_t i = 0; i < n_outputs; i++)
+            if (in_parts[i] && (b->owners[i] == me) == is_owner)
+                add_parts(b, i);
+    for (int32_t i = 0; i < n_outputs; i++)
+        for (int32_t k = 1; k < n && b->owners[i] == me && !in_parts[i]; k++)
+            add_shared_message(b, HRF_BATCH_GIVE, (me + k) % n, i, -1);
+    for (int32_t i = 0; i < n_outputs; i++)
+        for (int32_t q = 0; q < n && b->owners[i] != me && in_parts[i]; q++)
+            if (q != me && q != b->owners[i])
+                add_shared_message(b, HRF_BATCH_TAKE, q, i, q);
+    for (int32_t i = 0; i < n_outputs; i++)
+        if (b->owners[i] != me && !in_parts[i])
+            add_shared_message(b, HRF_BATCH_TAKE, b->owners[i], i, -1);
 }
 
 void hrf_batch_plan_make(const struct hrf_partition *p, const struct hrf_batch_split *shares,

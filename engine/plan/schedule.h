@@ -38,8 +38,8 @@ enum hrf_batch_kind {
     HRF_BATCH_STORE,   /* on the owner: copy such an output, for a later KEEP */
     HRF_BATCH_SEND,    /* send an output to `peer`, its owner */
     HRF_BATCH_RECEIVE, /* on the owner: receive and take or add an output from `peer` */
-    HRF_BATCH_GIVE,    /* on the owner: send a whole output to `peer` */
-    HRF_BATCH_TAKE     /* receive a whole output from `peer`, its owner */
+    HRF_BATCH_GIVE,    /* send a finished output, or a part of it, to `peer` */
+    HRF_BATCH_TAKE     /* receive such an output from `peer`, its owner or one that passes it on */
 };
 struct hrf_batch_step {
     enum hrf_batch_kind kind;

@@ -191,10 +191,10 @@ static void add_reduction(struct hrf_plan *plan, const struct hrf_reduce *r, int
     for (int32_t i = 0; i < r->n && in != NULL; i++) {
         const int32_t q = summand_of(plan->map, r, i);
         const struct hrf_transfer send = { HRF_TRANSFER_SEND, q, tag, false, *in, *in };
-        if (q != me)
+        if (q != me && (r->owner == HRF_ALL_RANKS || r->owner == q))
             hrf_transfers_append(plan, &send);
     }
-    for (int32_t i = 0; i < r->n; i++) {
+    for (int32_t i = 0; i < r->n && (r->owner == HRF_ALL_RANKS || r->owner == me); i++) {
         const int32_t q = summand_of(plan->map, r, i);
         const struct hrf_transfer receive = {
             HRF_TRANSFER_RECEIVE, q, tag, false, message, message

@@ -510,9 +510,11 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
         break;
     }
     case HRF_BATCH_GIVE:
-        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT, outputs[s->output], n, err);
+        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT,
+                               (const char *)outputs[s->output] + s->offset, n, err);
     case HRF_BATCH_TAKE:
-        return comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT, outputs[s->output], n, err);
+        return comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT,
+                                  (char *)outputs[s->output] + s->offset, n, err);
     }
     return HRF_OK;
 }

@@ -156,9 +156,50 @@ static void what_a_step_of_training_holds_and_sends_is_predicted_exactly(void **
 {
     (void)state;
     check_step("spatial=2", 1, 1);
+    check_step("spatial=3", 1, 1);
+    check_step("spatial=2x2", 2, 2);
+    check_step("data=2,spatial=2,stages=2", 4, 2);
     check_step("data=3", 3, 1);
     check_step("stages=3,microbatches=4", 4, 1);
     check_step("data=2,stages=2,microbatches=2", 8, 2);
+}
+
+/* The gradients of ranks that are processes: each sends its shares of all sums but its own to their
+ * owners, and gets the others': about 2 (n - 1) / n of their bytes, whatever n is. */
+static void no_rank_sends_more_than_its_share_of_the_gradients(void **state)
+{
+    static const char *const layouts[] = { "spatial=4", "spatial=4x4", "data=4",
+                                           "data=4,spatial=4" };
+    (void)state;
+    const struct hrf_machine machine = machine_of(1e9);
+    const struct hrf_cost_table costs = { .rates = machine.rates };
+    HRF_AUTO(hrf_graph) graph = network(4, 128);
+    int64_t weights = 0;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].data != NULL && graph->values[v].dtype == HRF_F32)
+            weights += hrf_value_bytes(&graph->values[v]);
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        HRF_AUTO(hrf_planner) planner = NULL;
+        HRF_AUTO(hrf_prediction) prediction = NULL;
+        struct hrf_layout_plan layout;
+        struct hrf_error err = { .status = HRF_OK };
+        const struct hrf_planner_config planning = { .graph = graph,
+                                                     .is_step = true,
+                                                     .precision = HRF_FP32,
+                                                     .costs = &costs,
+                                                     .machine = &machine };
+        assert_int_equal(hrf_layout_parse(layouts[i], &layout, NULL), HRF_OK);
+        assert_int_equal(hrf_planner_create(&planning, &planner, NULL), HRF_OK);
+        if (hrf_planner_predict(planner, &layout, &prediction, &err) != HRF_OK)
+            fail_msg("%s: %s", layouts[i], err.text);
+        const double n = prediction->n_ranks;
+        for (int32_t r = 0; r < prediction->n_ranks; r++) {
+            const double share = (double)prediction->simulation->ranks[r].sent_bytes /
+                                 ((double)weights * 2 * (n - 1) / n);
+            if (share < 0.8 || share > 1.2) /* halos and tensors that are not cut */
+                fail_msg("%s: rank %d sends %.2f times its share", layouts[i], (int)r, share);
+        }
+    }
 }
 
 /* Nothing was measured: the back end is asked. */
@@ -290,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ranks_hold_and_send_is_predicted_exactly),
         cmocka_unit_test(what_a_step_of_training_holds_and_sends_is_predicted_exactly),
+        cmocka_unit_test(no_rank_sends_more_than_its_share_of_the_gradients),
         cmocka_unit_test(weights_are_counted_as_kernels_hold_them_without_a_profile),
         cmocka_unit_test(free_messages_give_the_speed_up_that_arithmetic_allows),
         cmocka_unit_test(the_fastest_layout_that_fits_is_chosen),
