@@ -1,7 +1,8 @@
 /* cudnn.cc - see cudnn.h. A plan is the list of its operations; running one walks the tensors.
  *
  * Engines: 7 ("tensor cores") for every graph with a convolution, 8 (plain) for those in floating
- * point with nothing before it; 8-bit channels come in fours and not in groups. A plan's JSON form
+ * point with nothing before it; 8-bit channels come in fours and not in groups; 16-bit ones, each by
+ * itself, have none that adds a bias. A plan's JSON form
  * is the list of operations as text, and is taken back under the driver's version that it was made
  * for alone. hrf_emulated_plans_built() counts the plans that were built, not taken back.
  *
@@ -16,7 +17,13 @@
  *   clobbers=ENGINE  plans of that engine write over y before they read the residual
  *   lists-a=ENGINE+..., lists-fall-back=ENGINE+...  the engines that it lists in these modes (mode
  * B answers as A), each with a setting of its own fails=ENGINE  plans of that engine are built, and
- * running one is an error builds-ms=N   building a plan takes so long
+ * running one is an error
+ *   builds-ms=N   building a plan takes so long
+ *   refuses-handles  a plan is built from a device's properties alone, and taken back by a handle
+ *   mixes=ENGINE  that engine rounds a residual's product and its sum apart in one place of 32, in
+ *                 the others once (FMA), as cuDNN 9.19's engine 2 does on an H200
+ *   mixes-scale=ENGINE  likewise the sum's factor and the bias
+ * A plan for a handle is refused where its graph has none.
  */
 #include "cudnn.h"
 
@@ -61,6 +68,7 @@ struct step {
 
 struct program {
     long engine = 0, driver = 0;
+    bool has_handle = false; /* the graph */
     std::vector<step> steps;
 };
 
@@ -206,10 +214,16 @@ const char *variant(const char *name)
 
 /* How results are computed; asked for once a plan, not once a number. */
 struct arithmetic {
-    bool truncates, contracts;
+    bool truncates, contracts, mixes, mixes_scale;
     double nudge;
+    static bool is(const char *name, long engine)
+    {
+        const char *of = variant(name);
+        return of != nullptr && atol(of) == engine;
+    }
     explicit arithmetic(long engine)
-        : truncates(variant("truncates") != nullptr), contracts(false), nudge(0)
+        : truncates(variant("truncates") != nullptr), contracts(false), mixes(is("mixes", engine)),
+          mixes_scale(is("mixes-scale", engine)), nudge(0)
     {
         const char *of = variant("contracts");
         contracts = of != nullptr && (*of == 0 || atol(of) == engine);
@@ -355,13 +369,13 @@ double apply(const step &s, double x, double b)
     }
 }
 
-/* The step whose product is only added to by `s`; NULL: there is none. */
-const step *product_before(const program &code, const step &s)
+/* The step whose product `s` adds: its operand `t`; NULL: there is none. */
+const step *product_before(const program &code, const step &s, const tensor &t)
 {
     if (s.is_conv || s.mode != CUDNN_POINTWISE_ADD)
         return nullptr;
     for (const step &p : code.steps)
-        if (!p.is_conv && p.mode == CUDNN_POINTWISE_MUL && p.y.is_virtual && p.y.id == s.x.id)
+        if (!p.is_conv && p.mode == CUDNN_POINTWISE_MUL && p.y.is_virtual && p.y.id == t.id)
             return &p;
     return nullptr;
 }
@@ -413,7 +427,11 @@ void run_step(const program &code, const step &s, const places &at, const arithm
                 attend_row(s, at, n, h, t, how);
     if (s.is_attention)
         return;
-    const step *product = how.contracts ? product_before(code, s) : nullptr;
+    const bool joins_x = how.contracts || how.mixes_scale;
+    const step *product = joins_x     ? product_before(code, s, s.x)
+                          : how.mixes ? product_before(code, s, s.b)
+                                      : nullptr;
+    const tensor &added = joins_x ? s.b : s.x;
     const void *x = place_of(s.x, at), *b = place_of(s.b, at);
     void *y = place_of(s.y, at);
     const void *factor = product != nullptr ? place_of(product->x, at) : nullptr;
@@ -429,13 +447,15 @@ void run_step(const program &code, const step &s, const places &at, const arithm
                 if (s.is_conv)
                     convolve(s, image.data(), weights.data(), n, h, w, sums);
                 for (long c = 0; c < s.y.dims[1]; c++) {
+                    const bool is_apart = (how.mixes || how.mixes_scale) &&
+                                          (((n * s.y.dims[2] + h) * s.y.dims[3] + w) * 5 + c) % 32 == 0;
                     double v;
                     if (s.is_conv)
                         v = sums[size_t(c)];
-                    else if (product != nullptr)
-                        v = value_at(product->x, factor, n, c, h, w) *
-                                value_at(product->b, other, n, c, h, w) +
-                            value_at(s.b, b, n, c, h, w);
+                    else if (product != nullptr && !is_apart)
+                        v = std::fma(float(value_at(product->x, factor, n, c, h, w)),
+                                     float(value_at(product->b, other, n, c, h, w)),
+                                     float(value_at(added, joins_x ? b : x, n, c, h, w)));
                     else
                         v = apply(s, value_at(s.x, x, n, c, h, w), value_at(s.b, b, n, c, h, w));
                     store(y, s.y.type, offset(s.y, n, c, h, w), v, how);
@@ -490,6 +510,15 @@ long most_elements()
     return text != nullptr ? atol(text) : 1L << 31;
 }
 
+/* A bias, or a residual. */
+bool adds(const program &code)
+{
+    for (const step &s : code.steps)
+        if (!s.is_conv && !s.is_attention && s.mode == CUDNN_POINTWISE_ADD)
+            return true;
+    return false;
+}
+
 std::vector<long> engines_for(const program &code)
 {
     if (n_outputs(code) > 1 && variant("refuses-seconds") != nullptr)
@@ -505,6 +534,9 @@ std::vector<long> engines_for(const program &code)
         if (is_int8 && (s.x.dims[1] != s.b.dims[1] || s.x.dims[1] % 4 != 0 || s.y.dims[1] % 4 != 0))
             return {};
         const bool has_prologue = &s != &code.steps[0];
+        const bool is_short = s.x.type == CUDNN_DATA_HALF || s.x.type == CUDNN_DATA_BFLOAT16;
+        if (is_short && s.b.dims[1] == 1 && s.x.dims[1] > 1 && adds(code))
+            return {};
         return is_int8 || has_prologue ? std::vector<long>{ 7 } : std::vector<long>{ 7, 8 };
     }
     return {};
@@ -656,6 +688,11 @@ cudnnStatus_t make_plan(emulated_descriptor *d)
     }
     const auto *config = one<emulated_descriptor *>(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                                                     nullptr);
+    const bool has_handle = one<void *>(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, nullptr) != nullptr;
+    if (has_handle && variant("refuses-handles") != nullptr)
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    if (has_handle != config->code->has_handle)
+        return CUDNN_STATUS_BAD_PARAM;
     d->code = std::make_shared<program>(*config->code);
     d->code->driver = driver_of(d);
     take_time();
@@ -668,6 +705,7 @@ cudnnStatus_t finalize(emulated_descriptor *d)
     switch (d->type) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
         d->code = std::make_shared<program>();
+        d->code->has_handle = one<void *>(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, nullptr) != nullptr;
         for (auto *o : list<emulated_descriptor *>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS))
             d->code->steps.push_back(
                 o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ? conv_step(o)

@@ -254,6 +254,42 @@ static void an_engine_whose_results_are_wrong_is_named_and_not_chosen(void **sta
     hrf_strbuf_release(&notes);
 }
 
+/* The same engine, built from the device's properties. */
+static void a_library_that_refuses_its_handle_is_given_the_properties(void **state)
+{
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tune(f, "refuses-handles", &convs[i], &notes),
+                         tune(f, "", &convs[i], &notes));
+        assert_null(strstr(notes.text, "could be built"));
+    }
+    assert_int_equal(tune(f, "refuses-handles", &convs[2], &notes), -1);
+    hrf_strbuf_release(&notes);
+}
+
+/* Behind GELU and Swish, too, the quickest of those that round alike. */
+static void int8_engines_before_a_formula_are_timed(void **state)
+{
+    static const enum hrf_activation activations[] = { HRF_ACT_GELU, HRF_ACT_GELU_TANH,
+                                                       HRF_ACT_SWISH };
+    static const enum hrf_dtype types[] = { HRF_F32, HRF_B16, HRF_F16 };
+    const struct fixture *f = *state;
+    struct hrf_strbuf notes = HRF_STRBUF_INIT;
+    for (int i = 0; i < 9; i++) {
+        struct hrf_cudnn_conv conv = convs[1];
+        conv.x[1] = conv.w[1] = 64;
+        conv.y[1] = conv.w[0] = 32;
+        conv.out_type = types[i / 3];
+        conv.activation.kind = activations[i % 3];
+        assert_int_equal(tune(f, "lists-a=7+8,prefers=99", &conv, &notes), 8);
+        if (tune(f, "lists-a=7+8,prefers=99,contracts=8", &conv, &notes) != 7)
+            fail_msg("convolution %d: %s", i, notes.text);
+        expect(&notes, "1 engines for INT8 were not timed");
+    }
+    hrf_strbuf_release(&notes);
+}
+
 static void the_first_of_another_engine_is_tried_too(void **state)
 {
     const struct fixture *f = *state;
@@ -279,10 +315,13 @@ static void int8_engines_that_round_otherwise_are_not_mixed(void **state)
                   { "lists-a=7+8,prefers=99,contracts", 8, 0 },
                   { "lists-a=7+8,prefers=99,nudges=8", 7, 1 },
                   { "lists-a=7+8,prefers=99,contracts=7,nudges=8", 7, 1 },
-                  { "lists-a=8+7,prefers=99,nudges=8,contracts=7", 7, 1 } };
+                  { "lists-a=8+7,prefers=99,nudges=8,contracts=7", 7, 1 },
+                  { "lists-a=7+8,prefers=99,mixes=8", 8, 0 },
+                  { "lists-a=7+8,prefers=99,mixes-scale=8", 7, 1 } };
+    enum { N_CASES = sizeof cases / sizeof cases[0] };
     const struct fixture *f = *state;
     struct hrf_strbuf notes = HRF_STRBUF_INIT;
-    for (int i = 0; i < 7 * 6; i++) {
+    for (int i = 0; i < N_CASES * 6; i++) {
         struct hrf_cudnn_conv conv = convs[1];
         char said[64];
         conv.x[1] = conv.w[1] = i % 4 == 3 ? 64 : 4;
@@ -369,6 +408,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_engine_whose_results_are_wrong_is_named_and_not_chosen,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(engines_that_are_right_pass_their_trial, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_library_that_refuses_its_handle_is_given_the_properties,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(int8_engines_before_a_formula_are_timed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_first_of_another_engine_is_tried_too, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(int8_engines_that_round_otherwise_are_not_mixed, set_up,

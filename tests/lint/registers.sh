@@ -3,7 +3,7 @@
 # no local memory beyond what is listed, and at most 64 registers, so that half of an SM's 2,048
 # threads are resident. Kernels that need more are listed with what they have.
 cd "$(dirname "$0")/../.." || exit 2
-most_registers='pool_window 80  max_packs 72'
+most_registers='pool_window 80  max_packs 72  depthwise 80' # depthwise: 32 sums a thread
 local_bytes='pointwise 32' # an array of coordinates that a variable indexes
 scratch=$(mktemp) || exit 2
 trap 'rm -f "$scratch"' EXIT

@@ -2,9 +2,10 @@
 
     plan_times.py CACHE [--most N] [--save FILE]
 
-CACHE is the folder of tuned plans (cuda-plans/). Prints a line a convolution: the time of every
-engine that was tried, the chosen one first, and what choosing gained over the first of cuDNN's
-ranking; the last line sums that up. Exit 77: nothing in CACHE was timed.
+CACHE is the folder of tuned plans (cuda-plans/). Prints a line a convolution: the shortest time of
+every engine that was tried and by how much its longest was above it, the chosen one first, and what
+choosing gained over the first of cuDNN's ranking; the last line sums that up. Exit 77: nothing in
+CACHE was timed.
 """
 import argparse
 import glob
@@ -40,7 +41,9 @@ def main():
         print("-- nothing was timed: every convolution has one engine or its plan was there already")
         sys.exit(77)
     for row in rows[: args.most]:
-        times = ", ".join(f"engine {c['engine']} {c['ms']:.3f} ms" for c in row["candidates"])
+        times = ", ".join(f"engine {c['engine']} {c['ms']:.3f} ms" +
+                          (f" (+{100 * c['spread']:.0f} % at most)" if c.get("spread") else "")
+                          for c in row["candidates"])
         print(f"{times} ({row['first_ms'] / row['candidates'][0]['ms']:.2f} x the first's): {row['convolution']}")
     best = sum(row["candidates"][0]["ms"] for row in rows)
     first = sum(row["first_ms"] for row in rows)

@@ -1,6 +1,7 @@
 /* conv.c - convolutions and matrix products with constant weights, with all that is fused. */
 #include "engine/backend/cuda/conv_strips.h"
 #include "engine/backend/cuda/cuda_private.h"
+#include "engine/backend/cuda/cudnn_arithmetic.h"
 #include "engine/backend/cuda/cudnn_choose.h"
 #include "engine/backend/cuda/graph_convs.h"
 #include "engine/backend/cuda/plan_ranks.h"
@@ -17,6 +18,7 @@ struct conv_kernel {
     struct hrf_planned_conv both;    /* the same with a second output; plan NULL: there is none */
     int64_t in_channels, out_channels, n_in_pixels, n_out_pixels; /* as the graph has them */
     bool widens_x, widens_y, rounds_rows; /* rounds_rows: x is float, its rows go to 8 bits here */
+    bool is_depthwise;                    /* of the own kernel's: hrf_k_depthwise() */
     /* On the device. Weights: K, R, S, C of x's type, widened like the channels. */
     void *weights;
     void *fixed[HRF_CONV_N_INPUTS];       /* an image or residual that is a constant of the model */
@@ -182,8 +184,24 @@ static struct hrf_k_window own_window(const struct conv_kernel *k)
     return w;
 }
 
-static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_kernel_call *call,
-                               struct hrf_error *err)
+/* What the own kernel computes behind its sum itself; the others are a pass. */
+static enum hrf_k_math own_formula(const struct conv_kernel *k)
+{
+    if (hrf_dtype_is_byte(k->spec->output.dtype))
+        return HRF_K_COPY;
+    switch (k->spec->attributes.activation) {
+    case HRF_ACT_GELU:
+        return HRF_K_GELU;
+    case HRF_ACT_GELU_TANH:
+        return HRF_K_GELU_TANH;
+    case HRF_ACT_SWISH:
+        return HRF_K_SWISH;
+    default:
+        return HRF_K_COPY;
+    }
+}
+
+static struct hrf_k_convolution own_convolution(const struct conv_kernel *k)
 {
     const struct hrf_spec *spec = k->spec;
     struct hrf_k_convolution c = { .window = own_window(k),
@@ -193,20 +211,33 @@ static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_ker
                                    .scale = k->scale,
                                    .bias = k->bias,
                                    .residual_scale = k->own_residual_scale,
-                                   .epilogue = hrf_cuda_epilogue(&spec->attributes) };
+                                   .epilogue = hrf_cuda_epilogue(&spec->attributes),
+                                   .formula = own_formula(k) };
     c.epilogue.low = k->low;
     c.epilogue.high = k->high;
+    return c;
+}
+
+static enum hrf_status run_own(const struct conv_kernel *k, const struct hrf_kernel_call *call,
+                               struct hrf_error *err)
+{
+    const struct hrf_spec *spec = k->spec;
+    const cudaStream_t stream = k->backend->device->stream;
+    struct hrf_k_convolution c = own_convolution(k);
+    const struct hrf_k_array y = hrf_cuda_array(&spec->output, call->output);
+    const struct hrf_k_array residual = input(k, call, HRF_CONV_RESIDUAL);
     struct hrf_k_array x = input(k, call, HRF_CONV_X);
     if (k->rounds_rows) {
         HRF_TRY_CUDA(round_rows(k, call), "rounding rows");
         x = (struct hrf_k_array){ at(call, 0), HRF_K_S8, 1, 0 };
         c.row_scale = at(call, k->row_scales_at);
     }
-    HRF_TRY_CUDA(hrf_k_convolve(hrf_cuda_array(&spec->output, call->output), x, k->weights,
-                                input(k, call, HRF_CONV_RESIDUAL), &c, k->backend->device->stream),
+    HRF_TRY_CUDA(k->is_depthwise ? hrf_k_depthwise(y, x, k->weights, residual, &c, stream)
+                                 : hrf_k_convolve(y, x, k->weights, residual, &c, stream),
                  "starting a convolution");
-    HRF_TRY_CUDA(hrf_cuda_apply_activation(spec, call->output, k->backend->device->stream),
-                 "starting a convolution's activation");
+    if (c.formula == HRF_K_COPY)
+        HRF_TRY_CUDA(hrf_cuda_apply_activation(spec, call->output, stream),
+                     "starting a convolution's activation");
     return HRF_OK;
 }
 
@@ -302,7 +333,10 @@ static enum hrf_status upload_weights(struct conv_kernel *k, struct hrf_error *e
     HRF_AUTO_FREE char *ordered = hrf_try_calloc(n, size);
     HRF_AUTO_FREE char *low = hrf_try_calloc(n, hrf_dtype_size(type));
     HRF_CHECK_MEMORY(ordered != NULL && low != NULL, err, "weights of node '%s'", k->spec->name);
-    hrf_cuda_order_weights(k->spec, conv, k->in_channels, k->out_channels, ordered);
+    if (k->is_depthwise)
+        hrf_cuda_order_depthwise(k->spec, ordered);
+    else
+        hrf_cuda_order_weights(k->spec, conv, k->in_channels, k->out_channels, ordered);
     hrf_free(w->constant); /* a copy of all weights on the host is one too many */
     w->constant = NULL;
     if (type == w->dtype)
@@ -352,6 +386,9 @@ static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error
 {
     HRF_AUTO(hrf_requantize) r = hrf_requantize_create(k->spec);
     const bool is_own = k->planned.plan == NULL;
+    if (hrf_spec_has(k->spec, HRF_CONV_RESIDUAL) &&
+        hrf_dtype_is_byte(k->spec->inputs[HRF_CONV_RESIDUAL].dtype))
+        r->residual_scale = hrf_arithmetic_short_factor(r->residual_scale);
     for (int64_t c = 0; c < r->n_channels && !is_own; c++)
         r->bias[c] *= r->multiplier[c];
     void *on_device = NULL;
@@ -423,6 +460,20 @@ static void lay_out_workspace(struct conv_kernel *k)
     k->base.workspace_bytes += (size_t)scratch;
 }
 
+/* Tensors lie at multiples of 16 bytes, as the plan of memory has them. */
+static bool is_depthwise(const struct conv_kernel *k)
+{
+    const struct hrf_k_array none = { .data = NULL };
+    const struct hrf_spec *spec = k->spec;
+    const struct hrf_k_convolution c = own_convolution(k);
+    const bool has_residual = hrf_spec_has(spec, HRF_CONV_RESIDUAL);
+    return !k->rounds_rows &&
+           (!has_residual ||
+            spec->inputs[HRF_CONV_RESIDUAL].dtype == spec->inputs[HRF_CONV_X].dtype) &&
+           hrf_k_depthwise_fits(hrf_cuda_array(&spec->output, NULL),
+                                hrf_cuda_array(&spec->inputs[HRF_CONV_X], NULL), none, &c);
+}
+
 /* How the own kernel sees it: no channel widened, the weights as they are. */
 static void describe_own(struct conv_kernel *k)
 {
@@ -434,7 +485,9 @@ static void describe_own(struct conv_kernel *k)
     conv->w[1] = has_windows(k) ? k->in_channels / k->spec->attributes.group : k->in_channels;
     conv->w[2] = has_windows(k) ? w->dims[2] : 1;
     conv->w[3] = has_windows(k) ? w->dims[3] : 1;
-    snprintf(k->implementation, sizeof k->implementation, "own");
+    k->is_depthwise = is_depthwise(k);
+    snprintf(k->implementation, sizeof k->implementation, "%s",
+             k->is_depthwise ? "own, depth-wise" : "own");
 }
 
 static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph,

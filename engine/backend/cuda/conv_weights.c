@@ -41,3 +41,14 @@ void hrf_cuda_order_weights(const struct hrf_spec *spec, const struct hrf_cudnn_
                        (const char *)w->constant + weight_at(spec, &s, m, c, i) * (int64_t)size,
                        size);
 }
+
+void hrf_cuda_order_depthwise(const struct hrf_spec *spec, void *to)
+{
+    const struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
+    const int64_t channels = w->shape.dims[0], area = w->shape.dims[2] * w->shape.dims[3];
+    const int64_t size = (int64_t)hrf_dtype_size(w->dtype);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < area; i++)
+            memcpy((char *)to + (i * channels + c) * size,
+                   (const char *)w->constant + (c * area + i) * size, (size_t)size);
+}

@@ -137,6 +137,9 @@ struct hrf_cudnn_conv;
 void hrf_cuda_order_weights(const struct hrf_spec *spec, const struct hrf_cudnn_conv *conv,
                             int64_t in_channels, int64_t out_channels, void *to);
 
+/* Those of a convolution of each channel by itself to R, S, C. */
+void hrf_cuda_order_depthwise(const struct hrf_spec *spec, void *to);
+
 /* Where a product that rounds rows, of `depth` numbers each, has them in its workspace. */
 struct hrf_cuda_rows {
     int64_t n_rows, depth, wide;

@@ -79,21 +79,23 @@ static cudnnBackendDescriptor_t add_view(struct hrf_cudnn_graph *g, const struct
 
 static enum hrf_status cudnn_attention_build(cudnnHandle_t cudnn,
                                              const struct hrf_cudnn_device *properties,
-                                             const struct key *key, struct hrf_cudnn_plan *plan,
-                                             struct hrf_error *err)
+                                             const struct key *key, enum hrf_cudnn_way how,
+                                             struct hrf_cudnn_plan *plan, struct hrf_error *err)
 {
     HRF_AUTO_RELEASE(hrf_cudnn_graph) g = { .graph = NULL };
     HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
+    const bool by_handle = how == HRF_CUDNN_BY_HANDLE;
     cudnnBackendDescriptor_t q = add_view(&g, key, Q), k = add_view(&g, key, K);
     cudnnBackendDescriptor_t v = add_view(&g, key, V), y = add_view(&g, key, Y);
     hrf_cudnn_attend(&g, q, k, v, hrf_cudnn_number(&g, SCALE), y);
-    enum hrf_status status = hrf_cudnn_graph_finish(&g, err);
+    enum hrf_status status = hrf_cudnn_graph_finish(&g, by_handle ? cudnn : NULL, err);
     if (status == HRF_OK)
         status = hrf_cudnn_engines_add(&g, properties, HRF_CUDNN_MODE_A, &engines, err);
     bool is_built = false;
     for (int32_t i = 0; status == HRF_OK && i < engines.n_items && !is_built; i++)
         is_built = engines.items[i].deterministic &&
-                   hrf_cudnn_plan_build(cudnn, properties, &engines.items[i], plan, err) == HRF_OK;
+                   hrf_cudnn_plan_build(cudnn, properties, how, &engines.items[i], plan, err) ==
+                       HRF_OK;
     if (status == HRF_OK && !is_built)
         status = hrf_error_set(err, HRF_E_UNSUPPORTED, "no engine of cuDNN takes it");
     return status;
@@ -216,7 +218,10 @@ void hrf_cudnn_attention_plan(struct hrf_attention_plans **plans,
     item->key = key;
     item->next = (*plans)->first;
     (*plans)->first = item;
-    enum hrf_status status = cudnn_attention_build(cudnn, properties, &key, &item->plan, &why);
+    enum hrf_status status = HRF_E_UNSUPPORTED;
+    for (int how = 0; how < HRF_CUDNN_N_WAYS && status != HRF_OK; how++)
+        status = cudnn_attention_build(cudnn, properties, &key, (enum hrf_cudnn_way)how,
+                                       &item->plan, &why);
     if (status == HRF_OK)
         status = try_plan(device, cudnn, item, f, &why);
     item->is_good = status == HRF_OK;

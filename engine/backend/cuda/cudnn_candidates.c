@@ -9,8 +9,8 @@ static bool has_engine(const struct hrf_candidates *c, int64_t engine)
 }
 
 void hrf_candidates_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
-                          struct hrf_cudnn_engines *engines, struct hrf_candidates *c,
-                          struct hrf_strbuf *lines)
+                          enum hrf_cudnn_way way, struct hrf_cudnn_engines *engines,
+                          struct hrf_candidates *c, struct hrf_strbuf *lines)
 {
     struct hrf_error why = { .text = "" };
     c->n = 0;
@@ -18,8 +18,8 @@ void hrf_candidates_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *pr
         const bool is_last = c->n == HRF_MOST_CANDIDATES - 1;
         if (is_last && has_engine(c, engines->items[i].index))
             continue;
-        if (hrf_cudnn_plan_build(cudnn, properties, &engines->items[i], &c->plans[c->n], &why) ==
-            HRF_OK)
+        if (hrf_cudnn_plan_build(cudnn, properties, way, &engines->items[i], &c->plans[c->n],
+                                 &why) == HRF_OK)
             c->n++;
     }
     if (c->n == 0)

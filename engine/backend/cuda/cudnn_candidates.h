@@ -19,8 +19,8 @@ struct hrf_candidates {
 /* The candidates of those that can be built; takes over their configurations. None could: `lines`
  * gets the reason. Threads may do so side by side, each with a handle of its own. */
 void hrf_candidates_build(cudnnHandle_t cudnn, const struct hrf_cudnn_device *properties,
-                          struct hrf_cudnn_engines *engines, struct hrf_candidates *out,
-                          struct hrf_strbuf *lines);
+                          enum hrf_cudnn_way way, struct hrf_cudnn_engines *engines,
+                          struct hrf_candidates *out, struct hrf_strbuf *lines);
 void hrf_candidates_release(struct hrf_candidates *candidates);
 
 #endif

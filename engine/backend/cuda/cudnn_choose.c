@@ -193,12 +193,12 @@ void hrf_cudnn_conv_widen(struct hrf_cudnn_conv *conv, int64_t in_channels, int6
 
 /* Asking takes 3 to 20 ms of a core, in 8 bits up to a second: a further list is asked for where
  * the lists before it name one engine at most. */
-static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv,
+static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv, cudnnHandle_t handle,
                                    const struct hrf_cudnn_device *device, int64_t most_workspace,
                                    struct hrf_cudnn_graph *graph, struct hrf_cudnn_engines *engines,
                                    struct hrf_error *err)
 {
-    HRF_TRY(hrf_cudnn_conv_build(conv, graph, err));
+    HRF_TRY(hrf_cudnn_conv_build(conv, handle, graph, err));
     for (int mode = 0; mode < HRF_CUDNN_N_MODES && !hrf_cudnn_engines_differ(engines); mode++) {
         HRF_TRY(hrf_cudnn_engines_add(graph, device, (enum hrf_cudnn_mode)mode, engines, err));
         hrf_cudnn_conv_filter(conv, most_workspace, engines);
@@ -206,7 +206,7 @@ static enum hrf_status try_engines(const struct hrf_cudnn_conv *conv,
     return HRF_OK;
 }
 
-enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
+enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, cudnnHandle_t handle,
                                       const struct hrf_cudnn_device *device, int64_t most_workspace,
                                       struct hrf_cudnn_graph *graph,
                                       struct hrf_cudnn_engines *engines, struct hrf_error *err)
@@ -224,7 +224,7 @@ enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv,
             continue;
         hrf_cudnn_graph_release(graph);
         *conv = wide;
-        HRF_TRY(try_engines(conv, device, most_workspace, graph, engines, err));
+        HRF_TRY(try_engines(conv, handle, device, most_workspace, graph, engines, err));
         if (engines->n_items > 0)
             return HRF_OK;
     }

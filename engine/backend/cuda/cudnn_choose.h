@@ -23,12 +23,15 @@ bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv);
 /* What an engine may take beside the tensors, on a GPU with that much memory: one that copies an
  * image into another layout wants as much as the image. */
 int64_t hrf_cudnn_most_workspace(int64_t memory_bytes);
-/* The engines for `conv`, best first, and the graph they are for; `conv` gets its channels widened.
- * No engine is no error. Release both in any case. */
-HRF_CHECKED enum hrf_status
-hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, const struct hrf_cudnn_device *device,
-                      int64_t most_workspace, struct hrf_cudnn_graph *graph,
-                      struct hrf_cudnn_engines *engines, struct hrf_error *err);
+/* The engines for `conv`, best first, and the graph they are for (`handle`:
+ * hrf_cudnn_graph_finish()); `conv` gets its channels widened. No engine is no error. Release both
+ * in any case. */
+HRF_CHECKED enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, cudnnHandle_t handle,
+                                                  const struct hrf_cudnn_device *device,
+                                                  int64_t most_workspace,
+                                                  struct hrf_cudnn_graph *graph,
+                                                  struct hrf_cudnn_engines *engines,
+                                                  struct hrf_error *err);
 /* Sets the channels to what the engines take: `conv` as it was asked, not in groups where they
  * differ. */
 void hrf_cudnn_conv_widen(struct hrf_cudnn_conv *conv, int64_t in_channels, int64_t out_channels);

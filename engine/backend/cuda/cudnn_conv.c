@@ -124,8 +124,8 @@ static tensor add_residual(struct hrf_cudnn_graph *g, const struct hrf_cudnn_con
     return step(g, conv, tail, CUDNN_POINTWISE_ADD, y, residual);
 }
 
-enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct hrf_cudnn_graph *out,
-                                     struct hrf_error *err)
+enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, cudnnHandle_t handle,
+                                     struct hrf_cudnn_graph *out, struct hrf_error *err)
 {
     const int64_t per_filter[4] = { 1, conv->w[0], 1, 1 };
     const int64_t per_pixel[4] = { conv->y[0], 1, conv->y[2], conv->y[3] };
@@ -161,7 +161,7 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, struct h
     }
     if (conv->has_second)
         add_second(out, conv, y);
-    return hrf_cudnn_graph_finish(out, err);
+    return hrf_cudnn_graph_finish(out, handle, err);
 }
 
 static bool is_fit(const struct hrf_cudnn_conv *conv, const struct hrf_cudnn_engine *e)

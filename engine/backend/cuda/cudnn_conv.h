@@ -56,9 +56,9 @@ struct hrf_cudnn_conv {
     bool allow_tf32;                   /* F32 only: the tensor cores' 10-bit mantissa */
 };
 
-/* Builds the graph; release it in any case. */
+/* Builds the graph (`handle`: hrf_cudnn_graph_finish()); release it in any case. */
 HRF_CHECKED enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv,
-                                                 struct hrf_cudnn_graph *out,
+                                                 cudnnHandle_t handle, struct hrf_cudnn_graph *out,
                                                  struct hrf_error *err);
 /* Drops the engines whose result would not be the same each time, that compute in less than was
  * asked for, or that want more workspace than `most_workspace` bytes where others do with less;

@@ -309,13 +309,29 @@ void hrf_cudnn_attend(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t q,
 #endif
 }
 
-enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g, struct hrf_error *err)
+/* What cuDNN before its planning without a device asked for, and later versions still take: one
+ * that does not take it needs none. */
+static void set_handle(const struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t graph,
+                       cudnnHandle_t handle)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    if (g->first.status == HRF_OK)
+        (void)cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE,
+                                       1, &handle);
+#pragma GCC diagnostic pop
+}
+
+enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g, cudnnHandle_t handle,
+                                       struct hrf_error *err)
 {
     static const char what[] = "an operation graph";
     cudnnBackendDescriptor_t graph = cudnn_graph_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
                                                       what);
     set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_operations,
         g->operations, what);
+    if (handle != NULL)
+        set_handle(g, graph, handle);
     g->graph = finish(g, graph, what);
     if (g->first.status != HRF_OK && err != NULL)
         *err = g->first;

@@ -82,8 +82,9 @@ void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise
 void hrf_cudnn_attend(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t q,
                       cudnnBackendDescriptor_t k, cudnnBackendDescriptor_t v,
                       cudnnBackendDescriptor_t scale, cudnnBackendDescriptor_t y);
-/* Finalises the graph, or gives the first failure of all the calls before. */
-HRF_CHECKED enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g,
+/* Finalises the graph, or gives the first failure of all the calls before. Plans of a handle want a
+ * graph of the same one; `handle` NULL: for a device that is described. */
+HRF_CHECKED enum hrf_status hrf_cudnn_graph_finish(struct hrf_cudnn_graph *g, cudnnHandle_t handle,
                                                    struct hrf_error *err);
 void hrf_cudnn_graph_release(struct hrf_cudnn_graph *g);
 

@@ -46,22 +46,6 @@ static enum hrf_status cudnn_plan_build(cudnnHandle_t handle, const struct hrf_c
     return read_numbers(plan, err);
 }
 
-enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
-                                     struct hrf_cudnn_engine *engine, struct hrf_cudnn_plan *out,
-                                     struct hrf_error *err)
-{
-    struct hrf_cudnn_plan plan = { .engine = engine->index };
-    enum hrf_status status = cudnn_plan_build(handle, device, engine, &plan, err);
-    if (status != HRF_OK) {
-        hrf_cudnn_plan_release(&plan);
-        return status;
-    }
-    plan.config = engine->config;
-    engine->config = NULL;
-    *out = plan;
-    return HRF_OK;
-}
-
 static enum hrf_status cudnn_plan_parse(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
                                         const char *json, struct hrf_cudnn_plan *plan,
                                         struct hrf_error *err)
@@ -107,6 +91,38 @@ enum hrf_status hrf_cudnn_plan_json(const struct hrf_cudnn_plan *plan, char **ou
                                            CUDNN_TYPE_CHAR, n, &n, text),
                   what);
     HRF_MOVE(*out, text);
+    return HRF_OK;
+}
+
+/* Built without the handle and taken back by it. */
+static enum hrf_status build_described(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                                       const struct hrf_cudnn_engine *engine,
+                                       struct hrf_cudnn_plan *plan, struct hrf_error *err)
+{
+    HRF_AUTO_FREE char *json = NULL;
+    struct hrf_cudnn_plan described = { .engine = engine->index };
+    enum hrf_status status = cudnn_plan_build(NULL, device, engine, &described, err);
+    if (status == HRF_OK)
+        status = hrf_cudnn_plan_json(&described, &json, err);
+    hrf_cudnn_plan_release(&described);
+    return status == HRF_OK ? cudnn_plan_parse(handle, device, json, plan, err) : status;
+}
+
+enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle, const struct hrf_cudnn_device *device,
+                                     enum hrf_cudnn_way way, struct hrf_cudnn_engine *engine,
+                                     struct hrf_cudnn_plan *out, struct hrf_error *err)
+{
+    struct hrf_cudnn_plan plan = { .engine = engine->index };
+    enum hrf_status status = way == HRF_CUDNN_BY_PROPERTIES && handle != NULL
+                                 ? build_described(handle, device, engine, &plan, err)
+                                 : cudnn_plan_build(handle, device, engine, &plan, err);
+    if (status != HRF_OK) {
+        hrf_cudnn_plan_release(&plan);
+        return status;
+    }
+    plan.config = engine->config;
+    engine->config = NULL;
+    *out = plan;
     return HRF_OK;
 }
 

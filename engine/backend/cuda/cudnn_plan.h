@@ -15,10 +15,15 @@ struct hrf_cudnn_plan {
     int64_t engine;
 };
 
+/* How a plan for a handle is built: by that handle, which its graph has too; or, where cuDNN
+ * refuses that, from the device's properties, and taken back from JSON by the handle, as plans made
+ * beforehand are. In the order in which they are tried. */
+enum hrf_cudnn_way { HRF_CUDNN_BY_HANDLE, HRF_CUDNN_BY_PROPERTIES, HRF_CUDNN_N_WAYS };
 /* `handle` NULL: built for `device` without one (kept as JSON, never run here). The plan takes the
  * engine's configuration over, on success only. */
 HRF_CHECKED enum hrf_status hrf_cudnn_plan_build(cudnnHandle_t handle,
                                                  const struct hrf_cudnn_device *device,
+                                                 enum hrf_cudnn_way way,
                                                  struct hrf_cudnn_engine *engine,
                                                  struct hrf_cudnn_plan *out, struct hrf_error *err);
 /* `handle` NULL: taken back for `device` (and refused where it is for another), never run here. */

@@ -28,7 +28,7 @@ static float table_at(const struct hrf_cudnn_conv *c, int64_t id, int64_t i)
     case HRF_CUDNN_BIAS:
         return c->type == HRF_S8 ? unit * 20 : unit;
     case HRF_CUDNN_RESIDUAL_SCALE:
-        return 0.37f;
+        return hrf_arithmetic_short_factor(0.37f);
     case HRF_CUDNN_PRE_SCALE:
         return unit < 0 ? -0.5f : 0.5f;
     case HRF_CUDNN_POST_SCALE: /* many a product is half-way between two steps */
@@ -306,22 +306,24 @@ static bool is_right(const struct hrf_cudnn_trial *trial, int i, int j, double y
 
 /* ---- results that tell how an engine rounds ---- */
 
-/* In the middle of the first image. */
-static int64_t telling_pixel(const struct hrf_cudnn_conv *c)
+/* That of result i: in turns one of the first tiles of 128 pixels, whose every place is some
+ * thread's, and one of all. Both steps are odd, so that places in a tile differ. */
+static int64_t telling_pixel(const struct hrf_cudnn_conv *c, int64_t i)
 {
-    return c->y[2] / 2 * c->y[3] + c->y[3] / 2;
+    enum { FIRST = 256, STEP = 37 };
+    const int64_t n = n_pixels(c), first = n < FIRST ? n : FIRST;
+    return i % 2 == 0 ? i / 2 * STEP % first : (n / HRF_TRIAL_TELLING * i + STEP * i) % n;
 }
 
 static void choose_biases(struct hrf_cudnn_trial *t)
 {
     const struct hrf_cudnn_conv *c = t->conv;
-    const int64_t pixel = telling_pixel(c);
     t->bias = hrf_calloc((size_t)c->y[1], sizeof *t->bias);
     for (int64_t k = 0; k < c->y[1] && c->has_bias; k++)
         t->bias[k] = table_at(c, HRF_CUDNN_BIAS, k);
     t->n_telling = c->y[1] < HRF_TRIAL_TELLING ? (int)c->y[1] : HRF_TRIAL_TELLING;
     for (int i = 0; i < t->n_telling; i++) {
-        const int64_t k = c->y[1] * i / t->n_telling;
+        const int64_t k = c->y[1] * i / t->n_telling, pixel = telling_pixel(c, i);
         struct hrf_int8_terms *terms = &t->telling[i];
         double magnitude = 0;
         terms->sum = (int64_t)sum_at(c, pixel, k, &magnitude);
@@ -335,8 +337,9 @@ static void choose_biases(struct hrf_cudnn_trial *t)
             terms->row_scale = (float)number_at(HRF_F32, HRF_CUDNN_ROW_SCALE, pixel);
         terms->bias = t->bias[k];
         if (c->has_bias)
-            terms->bias = t->bias[k] = hrf_arithmetic_telling_bias(c, terms);
+            terms->bias = t->bias[k] = hrf_arithmetic_telling_bias(c, terms, i);
         t->channels[i] = k;
+        t->pixels[i] = pixel;
     }
 }
 
@@ -511,16 +514,20 @@ enum hrf_status hrf_cudnn_trial_arithmetic(const struct hrf_cudnn_trial *trial,
     const struct hrf_cudnn_conv *c = trial->conv;
     HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)c->y[1], sizeof *row);
     HRF_CHECK_MEMORY(row != NULL, err, "no memory for a convolution's results");
+    float told[HRF_TRIAL_TELLING];
     *out = HRF_AS_WRITTEN;
     if (trial->n_telling == 0)
         return HRF_OK;
     HRF_TRY(hrf_cudnn_trial_run(trial, plan, cudnn, err));
-    HRF_TRY(read_pixel(trial, trial->pointers[trial->y], telling_pixel(c), row, err));
+    for (int i = 0; i < trial->n_telling; i++) {
+        HRF_TRY(read_pixel(trial, trial->pointers[trial->y], trial->pixels[i], row, err));
+        told[i] = row[trial->channels[i]];
+    }
     for (int a = HRF_AS_WRITTEN; a < HRF_ARITHMETIC_OTHER; a++) {
         bool agrees = true;
         for (int i = 0; i < trial->n_telling && agrees; i++)
             agrees = hrf_arithmetic_result(c, &trial->telling[i], (enum hrf_arithmetic)a) ==
-                     row[trial->channels[i]];
+                     told[i];
         *out = (enum hrf_arithmetic)a;
         if (agrees)
             return HRF_OK;

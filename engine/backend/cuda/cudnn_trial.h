@@ -7,7 +7,9 @@
  * double. Inputs and weights are integers of 8 bits in S8, and 64ths from -1 to 1 otherwise, which
  * every floating type holds: an engine may differ by the rounding of its sums and of its result,
  * and in 8 bits not at all but where a sum lies within 0.01 of half-way between two steps. There,
- * biases are such that some results at one more pixel tell how the engine rounds.
+ * biases are such that some results, of as many pixels all over an engine's first tiles and over
+ * the whole, tell how the engine rounds: what a compiler does with one place of a tile it need not
+ * do with another.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_TRIAL_H
 #define HRF_ENGINE_BACKEND_CUDA_CUDNN_TRIAL_H
@@ -17,7 +19,7 @@
 #include "engine/backend/cuda/cudnn_conv.h"
 #include "engine/backend/cuda/cudnn_plan.h"
 
-enum { HRF_TRIAL_PIXELS = 8, HRF_TRIAL_CHANNELS = 16, HRF_TRIAL_TELLING = 32 };
+enum { HRF_TRIAL_PIXELS = 8, HRF_TRIAL_CHANNELS = 16, HRF_TRIAL_TELLING = 128 };
 
 struct hrf_cudnn_trial {
     const struct hrf_cuda_device *device;
@@ -33,9 +35,9 @@ struct hrf_cudnn_trial {
     /* What the sums at the checked pixels and channels are, and the sizes of their terms. */
     double sums[HRF_TRIAL_PIXELS][HRF_TRIAL_CHANNELS],
         magnitudes[HRF_TRIAL_PIXELS][HRF_TRIAL_CHANNELS];
-    /* Of INT8: the biases, and the channels and the terms of the results that tell. */
+    /* Of INT8: the biases, and the pixels, the channels and the terms of the results that tell. */
     float *bias;
-    int64_t channels[HRF_TRIAL_TELLING];
+    int64_t pixels[HRF_TRIAL_TELLING], channels[HRF_TRIAL_TELLING];
     struct hrf_int8_terms telling[HRF_TRIAL_TELLING];
     int n_telling;
 };

@@ -1,10 +1,15 @@
 #include "engine/backend/cuda/cudnn_tune.h"
 
 #include "engine/backend/cuda/cudnn_trial.h"
+#include "engine/backend/cuda/kernels.h"
 
 #include <stddef.h>
 
-enum { TIMED_RUNS = 5, LONG_MS = 10 };
+/* Candidates take turns, round after round, so that a clock that changes meanwhile changes for all
+ * of them; the shortest time of each counts, since what disturbs a run only makes it longer. */
+enum { TIMED_RUNS = 5, FEWEST_ROUNDS = 2, MOST_ROUNDS = 7 };
+static const float long_ms = 10, enough_ms = 4; /* a run, and all rounds, of one convolution */
+static const float warm_up_ms = 200;            /* until a GPU that idled has its clock back */
 
 /* ---- timing ---- */
 
@@ -57,28 +62,57 @@ static enum hrf_status replay(const struct hrf_cudnn_trial *trial, cudaGraphExec
     return HRF_OK;
 }
 
-static enum hrf_status time_runs(const struct hrf_cudnn_trial *trial,
-                                 const struct hrf_cudnn_plan *plan, cudnnHandle_t cudnn,
-                                 const struct stopwatch *watch, int n, float *ms_each,
-                                 struct hrf_error *err)
+/* One of those that are timed: a plan, or the pass (NULL). */
+struct runner {
+    const struct hrf_cudnn_plan *plan;
+    cudaGraphExec_t exec; /* NULL: running it failed */
+    int n_runs;           /* in it */
+    float least, most;    /* ms of one run; least < 0: none yet */
+};
+
+/* Runs before this have loaded what it needs; of an image so large that one takes long, one at a
+ * time is enough. */
+static void start_runner(const struct hrf_cudnn_trial *trial, cudnnHandle_t cudnn,
+                         const struct stopwatch *watch, struct runner *r)
 {
-    cudaGraphExec_t exec = NULL;
     float ms = 0;
-    HRF_TRY(record_runs(trial, plan, cudnn, n, &exec, err));
-    const enum hrf_status status = replay(trial, exec, watch, &ms, err);
-    (void)cudaGraphExecDestroy(exec);
-    *ms_each = ms / (float)n;
-    return status;
+    r->least = -1;
+    r->n_runs = 1;
+    if (record_runs(trial, r->plan, cudnn, 1, &r->exec, NULL) != HRF_OK ||
+        replay(trial, r->exec, watch, &ms, NULL) != HRF_OK || ms >= long_ms)
+        return;
+    (void)cudaGraphExecDestroy(r->exec);
+    r->exec = NULL;
+    r->n_runs = TIMED_RUNS;
+    if (record_runs(trial, r->plan, cudnn, TIMED_RUNS, &r->exec, NULL) != HRF_OK)
+        r->exec = NULL;
 }
 
-/* Runs before this have loaded what it needs; of an image so large that one takes long, one is
- * enough. */
-static enum hrf_status time_plan(const struct hrf_cudnn_trial *trial,
-                                 const struct hrf_cudnn_plan *plan, cudnnHandle_t cudnn,
-                                 const struct stopwatch *watch, float *ms, struct hrf_error *err)
+/* Of the runs together. */
+static float time_runner(const struct hrf_cudnn_trial *trial, const struct stopwatch *watch,
+                         struct runner *r)
 {
-    HRF_TRY(time_runs(trial, plan, cudnn, watch, 1, ms, err));
-    return *ms < LONG_MS ? time_runs(trial, plan, cudnn, watch, TIMED_RUNS, ms, err) : HRF_OK;
+    float ms = 0;
+    if (r->exec == NULL || replay(trial, r->exec, watch, &ms, NULL) != HRF_OK)
+        return 0;
+    const float each = ms / (float)r->n_runs;
+    r->most = r->least < 0 || each > r->most ? each : r->most;
+    r->least = r->least < 0 || each < r->least ? each : r->least;
+    return ms;
+}
+
+static void time_in_turns(const struct hrf_cudnn_trial *trial, cudnnHandle_t cudnn,
+                          const struct stopwatch *watch, struct runner *runners, int n)
+{
+    float ms = 0;
+    for (int i = 0; i < n; i++)
+        start_runner(trial, cudnn, watch, &runners[i]);
+    for (int round = 0; round < MOST_ROUNDS && (round < FEWEST_ROUNDS || ms < enough_ms); round++)
+        for (int i = 0; i < n; i++)
+            ms += time_runner(trial, watch, &runners[i]);
+    for (int i = 0; i < n; i++)
+        if (runners[i].exec != NULL)
+            (void)cudaGraphExecDestroy(runners[i].exec);
 }
 
 /* ---- choosing ---- */
@@ -142,20 +176,22 @@ static int32_t find_fastest(const struct hrf_cudnn_trial *trial, cudnnHandle_t c
                             const struct hrf_candidates *c, struct hrf_candidate_times *times)
 {
     struct stopwatch watch = { NULL, NULL };
+    struct runner runners[HRF_MOST_CANDIDATES + 1] = { { .plan = NULL } };
+    const int n = c->n + (trial->second >= 0);
     int32_t best = 0;
-    const bool ready = c->n > 0 && cudaEventCreate(&watch.begin) == cudaSuccess &&
-                       cudaEventCreate(&watch.end) == cudaSuccess;
-    for (int32_t i = 0; ready && i < c->n; i++) {
-        float ms = 0;
-        if (time_plan(trial, &c->plans[i], cudnn, &watch, &ms, NULL) != HRF_OK)
-            continue;
-        times->ms[i] = ms;
-        if (times->ms[best] < 0 || ms < times->ms[best])
-            best = i;
+    for (int32_t i = 0; i < c->n; i++)
+        runners[i].plan = &c->plans[i];
+    if (c->n > 0 && cudaEventCreate(&watch.begin) == cudaSuccess &&
+        cudaEventCreate(&watch.end) == cudaSuccess) {
+        time_in_turns(trial, cudnn, &watch, runners, n);
+        for (int32_t i = 0; i < c->n; i++) {
+            times->ms[i] = runners[i].least;
+            times->spread[i] = runners[i].least > 0 ? runners[i].most / runners[i].least - 1 : 0;
+            if (times->ms[best] < 0 || (times->ms[i] >= 0 && times->ms[i] < times->ms[best]))
+                best = i;
+        }
+        times->pass_ms = n > c->n ? runners[c->n].least : times->pass_ms;
     }
-    float ms = 0;
-    if (ready && trial->second >= 0 && time_plan(trial, NULL, cudnn, &watch, &ms, NULL) == HRF_OK)
-        times->pass_ms = ms;
     if (watch.begin != NULL)
         (void)cudaEventDestroy(watch.begin);
     if (watch.end != NULL)
@@ -171,6 +207,12 @@ static int64_t most_workspace(const struct hrf_candidates *c)
     return most;
 }
 
+void hrf_tune_warm_up(const struct hrf_cuda_device *device)
+{
+    (void)hrf_k_keep_busy(warm_up_ms,
+                          device->stream); /* what fails will fail again, with a reason */
+}
+
 bool hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
                    const struct hrf_cudnn_conv *conv, struct hrf_candidates *c,
                    struct hrf_cudnn_plan *out, struct hrf_candidate_times *times,
@@ -182,6 +224,7 @@ bool hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
     for (int32_t i = 0; i < c->n; i++) {
         times->engines[i] = c->plans[i].engine;
         times->ms[i] = -1;
+        times->spread[i] = 0;
     }
     if (hrf_cudnn_trial_init(device, conv, most_workspace(c), &trial)) {
         drop_wrong_ones(&trial, cudnn, c, times, lines);
@@ -196,6 +239,7 @@ bool hrf_tune_pick(const struct hrf_cuda_device *device, cudnnHandle_t cudnn,
         return false;
     }
     times->taken_ms = times->ms[best];
+    times->taken_spread = times->spread[best];
     *out = c->plans[best];
     c->plans[best] = c->plans[--c->n];
     hrf_candidates_release(c);

@@ -92,6 +92,11 @@ DEVICE float activate(float v, const hrf_k_epilogue &e)
     }
 }
 
+DEVICE float clip(float v, float low, float high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
 /* ---- walks ---- */
 
 struct offsets {
@@ -220,7 +225,7 @@ DEVICE void round_row(int8_t *q, float *scale, int64_t depth, int64_t wide, cons
 static inline bool has_packs(const hrf_k_array &y, const hrf_k_array &x, int64_t channels)
 {
     const uintptr_t addresses = reinterpret_cast<uintptr_t>(y.data) |
-                             reinterpret_cast<uintptr_t>(x.data);
+                                reinterpret_cast<uintptr_t>(x.data);
     return y.type == x.type && addresses % 16 == 0 && channels * size_of(x) % 16 == 0 &&
            x.type != HRF_K_U8 && x.type != HRF_K_S32;
 }

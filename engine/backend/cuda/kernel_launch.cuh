@@ -47,6 +47,10 @@ DEVICE void block_raise(uint32_t *to, uint32_t v)
     *to = v > *to ? v : *to;
 }
 #define UNROLL(n)
+DEVICE void compute_for(uint64_t ns)
+{
+    (void)ns; /* a host's clock needs none */
+}
 #define LAUNCH_BLOCKS(kernel, n, stream, ...) LAUNCH(kernel, n, stream, __VA_ARGS__)
 #else
 #define KERNEL static __global__ void
@@ -109,6 +113,18 @@ DEVICE void block_raise(uint32_t *to, uint32_t v)
 /* Of the loop that follows: registers are dear. */
 #define UNROLL_TEXT(text)                    _Pragma(#text)
 #define UNROLL(n)                            UNROLL_TEXT(unroll n)
+/* Work without a result. */
+DEVICE void compute_for(uint64_t ns)
+{
+    uint64_t begin, now;
+    float v = (float)threadIdx.x;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do {
+        for (int i = 0; i < 256; i++)
+            v = fmaf(v, 0.999f, 1.0f);
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) : "f"(v));
+    } while (now - begin < ns);
+}
 #define LAUNCH_BLOCKS(kernel, n, stream, ...)                                                      \
     (kernel<<<(int)((n) < MOST_BLOCKS ? (n) : MOST_BLOCKS), BLOCK_THREADS, 0, stream>>>(           \
          __VA_ARGS__),                                                                             \

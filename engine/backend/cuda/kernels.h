@@ -14,6 +14,7 @@
 #include "engine/ir/tile_batch.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -91,6 +92,9 @@ HRF_K_BOTH static inline int32_t hrf_k_pattern(uint64_t seed, int64_t i, int32_t
 /* y[i] = step times that number. */
 cudaError_t hrf_k_fill_pattern(struct hrf_k_array y, int64_t n, uint64_t seed, int32_t most,
                                float step, cudaStream_t stream);
+/* Computes for so long, on every multiprocessor, and stores nothing (nothing at all on the host).
+ */
+cudaError_t hrf_k_keep_busy(float ms, cudaStream_t stream);
 /* n elements of y become the real number `value`. */
 cudaError_t hrf_k_fill(struct hrf_k_array y, int64_t n, float value, cudaStream_t stream);
 
@@ -263,10 +267,21 @@ struct hrf_k_convolution {
     const float *row_scale;    /* [pixels of x]; NULL: none */
     float residual_scale;
     struct hrf_k_epilogue epilogue;
+    enum hrf_k_math formula; /* behind the epilogue, where y is float: GELU, GELU_TANH, SWISH; COPY:
+                                none */
 };
 cudaError_t hrf_k_convolve(struct hrf_k_array y, struct hrf_k_array x, const void *w,
                            struct hrf_k_array residual, const struct hrf_k_convolution *convolution,
                            cudaStream_t stream);
+/* The same of each channel by itself, with the same bits, 16 bytes of channels a thread: group and
+ * out_channels are the window's channels. w is [kernel rows][kernel columns][channels]. True: x, y
+ * and the residual have one type (F32, F16, B16, S8), lie at multiples of 16 bytes, and a pixel is
+ * a whole number of them. */
+bool hrf_k_depthwise_fits(struct hrf_k_array y, struct hrf_k_array x, struct hrf_k_array residual,
+                          const struct hrf_k_convolution *convolution);
+cudaError_t hrf_k_depthwise(struct hrf_k_array y, struct hrf_k_array x, const void *w,
+                            struct hrf_k_array residual,
+                            const struct hrf_k_convolution *convolution, cudaStream_t stream);
 
 /* ---- what ranks exchange (boxes.cu) ---- */
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 5, KEY_ROOM = 1024, MOST_THREADS = 16 };
+enum { FORMAT = 6, KEY_ROOM = 1024, MOST_THREADS = 16 };
 
 struct entry {
     char hash[HRF_HASH_HEX]; /* of the key */
@@ -58,7 +58,9 @@ struct hrf_plan_cache {
     int32_t n_read, n_tuned, n_beforehand, n_taken; /* taken: from another rank */
     int32_t n_wrong;                                /* engines that were left out */
     int32_t n_otherwise; /* INT8 engines that were not timed, since they round otherwise */
-    double tuning_seconds;
+    double tuning_seconds, tuned_at; /* at: when the last was timed; 0: none was */
+    int32_t n_uneven;                /* whose times differ by much from round to round */
+    float most_uneven;
     bool cannot_write;
     void (*progress)(void *context); /* NULL: nobody waits */
     void *progress_context;
@@ -191,6 +193,7 @@ static json_t *times_json(const struct hrf_candidate_times *times)
         json_t *entry = json_object();
         hrf_json_put_int(entry, "engine", times->engines[i]);
         hrf_json_put_number(entry, "ms", times->ms[i] < 0 ? (double)NAN : (double)times->ms[i]);
+        hrf_json_put_number(entry, "spread", (double)times->spread[i]);
         hrf_json_add(list, entry);
     }
     return list;
@@ -252,18 +255,41 @@ static void show_progress(const struct hrf_plan_cache *cache)
         cache->progress(cache->progress_context);
 }
 
+static enum hrf_status build_in_a_way(const struct hrf_plan_cache *cache,
+                                      const struct builder *builder, enum hrf_cudnn_way way,
+                                      struct job *job, int32_t *n_engines, struct hrf_strbuf *why,
+                                      struct hrf_error *err)
+{
+    const int64_t most_workspace = hrf_cudnn_most_workspace(cache->device->memory_bytes);
+    const cudnnHandle_t handle = way == HRF_CUDNN_BY_HANDLE ? builder->cudnn : NULL;
+    HRF_AUTO_RELEASE(hrf_cudnn_graph) graph = { .graph = NULL };
+    HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
+    job->entry->conv = job->asked;
+    enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, handle, builder->properties,
+                                                   most_workspace, &graph, &engines, err);
+    *n_engines = engines.n_items;
+    if (status == HRF_OK && engines.n_items > 0)
+        hrf_candidates_build(builder->cudnn, builder->properties, way, &engines, &job->candidates,
+                             why);
+    return status;
+}
+
+/* By the handle first. That there is no engine is no refusal: it is so for the device. */
 static enum hrf_status plan_cache_build(const struct hrf_plan_cache *cache,
                                         const struct builder *builder, struct job *job,
                                         struct hrf_error *err)
 {
-    const int64_t most_workspace = hrf_cudnn_most_workspace(cache->device->memory_bytes);
-    HRF_AUTO_RELEASE(hrf_cudnn_graph) graph = { .graph = NULL };
-    HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
-    enum hrf_status status = hrf_cudnn_conv_choose(&job->entry->conv, builder->properties,
-                                                   most_workspace, &graph, &engines, err);
-    if (status == HRF_OK && engines.n_items > 0)
-        hrf_candidates_build(builder->cudnn, builder->properties, &engines, &job->candidates,
-                             &job->lines);
+    HRF_AUTO_RELEASE(hrf_strbuf) why = HRF_STRBUF_INIT;
+    enum hrf_status status = HRF_OK;
+    bool is_refused = true;
+    for (int way = 0; way < HRF_CUDNN_N_WAYS && is_refused; way++) {
+        int32_t n_engines = 0;
+        hrf_strbuf_clear(&why);
+        status = build_in_a_way(cache, builder, (enum hrf_cudnn_way)way, job, &n_engines, &why,
+                                err);
+        is_refused = status != HRF_OK || (n_engines > 0 && job->candidates.n == 0);
+    }
+    hrf_strbuf_adds(&job->lines, why.text);
     return status;
 }
 
@@ -314,6 +340,25 @@ static void add_entry(struct hrf_plan_cache *cache, struct job *job)
     job->entry = NULL;
 }
 
+/* A GPU that idles lowers its clock. */
+static void keep_warm(const struct hrf_plan_cache *cache)
+{
+    const double pause = 0.05; /* s */
+    if (cache->tuned_at == 0 || hrf_clock_seconds() - cache->tuned_at > pause)
+        hrf_tune_warm_up(cache->device);
+}
+
+static void note_spread(struct hrf_plan_cache *cache, const struct hrf_candidate_times *times)
+{
+    const float much = 0.05f;
+    cache->tuned_at = hrf_clock_seconds();
+    if (times->taken_ms < 0 || times->taken_spread <= much)
+        return;
+    cache->n_uneven++;
+    if (times->taken_spread > cache->most_uneven)
+        cache->most_uneven = times->taken_spread;
+}
+
 /* Times what was built, keeps the best and takes the entry over. */
 static void end_job(struct hrf_plan_cache *cache, struct job *job)
 {
@@ -324,12 +369,16 @@ static void end_job(struct hrf_plan_cache *cache, struct job *job)
     cache->n_beforehand += job->is_made_beforehand;
     const bool is_tried = job->candidates.n > 0;
     if (is_tried)
+        keep_warm(cache);
+    if (is_tried)
         entry->has_plan = hrf_tune_pick(cache->device, cache->cudnn, &entry->conv, &job->candidates,
                                         &entry->plan, &job->times, &job->lines);
     if (is_tried)
         entry->arithmetic = entry->has_plan ? job->times.arithmetic : HRF_AS_WRITTEN;
     entry->ms = is_tried ? (double)job->times.taken_ms : entry->ms;
     entry->pass_ms = is_tried ? (double)job->times.pass_ms : entry->pass_ms;
+    if (is_tried)
+        note_spread(cache, &job->times);
     cache->n_otherwise += job->times.n_otherwise;
     cache->n_wrong += job->times.n_wrong;
     hrf_strbuf_adds(&cache->lines, job->lines.text);
@@ -565,6 +614,14 @@ void hrf_plan_cache_notes(struct hrf_plan_cache *cache, struct hrf_strbuf *notes
                         " by plans made beforehand), %" PRId32 " read; plans are kept in %s\n",
                         cache->n_tuned, cache->tuning_seconds, cache->n_beforehand, cache->n_read,
                         cache->directory != NULL ? cache->directory : "memory");
+    if (cache->n_uneven > 0)
+        hrf_strbuf_addf(notes,
+                        "%" PRId32 " of the engines that were taken needed over 5 %% longer in "
+                        "some rounds than in others, %.0f %% at most: the GPU is shared, or its "
+                        "clock is not steady\n",
+                        cache->n_uneven, (double)cache->most_uneven * 100);
+    cache->n_uneven = 0;
+    cache->most_uneven = 0;
     if (cache->n_otherwise > 0)
         hrf_strbuf_addf(notes,
                         "%" PRId32 " engines for INT8 were not timed: they round otherwise than "

@@ -213,11 +213,11 @@ static enum hrf_status build_plans(const struct hrf_cudnn_device *properties,
     HRF_AUTO_RELEASE(hrf_cudnn_graph) graph = { .graph = NULL };
     HRF_AUTO_RELEASE(hrf_cudnn_engines) engines = { .n_items = 0 };
     HRF_AUTO_RELEASE(hrf_strbuf) why = HRF_STRBUF_INIT;
-    enum hrf_status status = hrf_cudnn_conv_choose(conv, properties, most_workspace, &graph,
+    enum hrf_status status = hrf_cudnn_conv_choose(conv, NULL, properties, most_workspace, &graph,
                                                    &engines, err);
     const int32_t n = engines.n_items;
     if (status == HRF_OK && n > 0)
-        hrf_candidates_build(NULL, properties, &engines, out, &why);
+        hrf_candidates_build(NULL, properties, HRF_CUDNN_BY_PROPERTIES, &engines, out, &why);
     if (status == HRF_OK && n > 0 && out->n == 0)
         status = hrf_error_set(err, HRF_E_EXTERNAL, "%s", why.text);
     return status;

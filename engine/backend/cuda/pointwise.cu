@@ -3,11 +3,6 @@
  * meant: nvcc would join others as it likes, so the build tells it not to (-fmad=false). */
 #include "engine/backend/cuda/elements.cuh"
 
-DEVICE float clip(float v, float low, float high)
-{
-    return v < low ? low : v > high ? high : v;
-}
-
 /* exp() and the others are those of float: C++ chooses them by their argument. */
 #define CASE(OP, FORMULA)                                                                          \
     case HRF_K_##OP:                                                                               \
@@ -129,7 +124,7 @@ cudaError_t hrf_k_gather_rows(struct hrf_k_array y, struct hrf_k_array x, const 
 {
     const int64_t row_bytes = size * size_of(y);
     const uintptr_t addresses = reinterpret_cast<uintptr_t>(y.data) |
-                             reinterpret_cast<uintptr_t>(x.data) | (uintptr_t)row_bytes;
+                                reinterpret_cast<uintptr_t>(x.data) | (uintptr_t)row_bytes;
     if (n_rows == 0 || size == 0)
         return cudaSuccess;
     if (addresses % 16 == 0)
@@ -205,6 +200,17 @@ cudaError_t hrf_k_fill_pattern(struct hrf_k_array y, int64_t n, uint64_t seed, i
                                float step, cudaStream_t stream)
 {
     return n == 0 ? cudaSuccess : LAUNCH(fill_pattern, n, stream, y, seed, most, step, n);
+}
+
+KERNEL keep_busy(uint64_t ns)
+{
+    compute_for(ns);
+}
+
+cudaError_t hrf_k_keep_busy(float ms, cudaStream_t stream)
+{
+    return LAUNCH(keep_busy, 1 << 18 /* threads: no GPU holds more at once */, stream,
+                  (uint64_t)(ms * 1e6f));
 }
 
 /* ---- a factor and a shift for each channel ---- */

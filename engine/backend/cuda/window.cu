@@ -1,7 +1,7 @@
 /* window.cu - pools, images of other sizes, and convolutions that cuDNN has no engine for.
  * Grid-stride loops, one output an iteration. Products are written fmaf() where one rounding is
  * meant: nvcc would join others as it likes, so the build tells it not to (-fmad=false). */
-#include "engine/backend/cuda/elements.cuh"
+#include "engine/backend/cuda/convolve.cuh"
 
 /* ---- windows ---- */
 
@@ -279,8 +279,8 @@ cudaError_t hrf_k_pool_sum(void *y, struct hrf_k_array x, int64_t n, int64_t pix
     double *parts = static_cast<double *>(workspace);
     if (all == 0)
         return cudaSuccess;
-    const cudaError_t status = LAUNCH(pool_parts, n_parts, stream, HRF_K_POOL_AVERAGE, parts, x, shape,
-                                      n_parts);
+    const cudaError_t status = LAUNCH(pool_parts, n_parts, stream, HRF_K_POOL_AVERAGE, parts, x,
+                                      shape, n_parts);
     if (status != cudaSuccess)
         return status;
     return LAUNCH(pool_sum, all, stream, y, x, parts, shape, all);
@@ -336,12 +336,8 @@ cudaError_t hrf_k_resize_image(struct hrf_k_array y, struct hrf_k_array x,
 
 /* ---- convolution ---- */
 
-struct sums {
-    float floats;
-    int32_t integers;
-};
-
-DEVICE void add_product(sums &s, const hrf_k_array &x, int64_t at, const void *w, int64_t weight)
+DEVICE void add_product(convolved &s, const hrf_k_array &x, int64_t at, const void *w,
+                        int64_t weight)
 {
     if (is_integer(x)) {
         s.integers += (load_integer(x, at) - x.zero_point) * static_cast<const int8_t *>(w)[weight];
@@ -365,13 +361,13 @@ DEVICE int64_t seen_at(const hrf_k_convolution &c, int axis, int64_t at, int64_t
     return i < size ? i : -1;
 }
 
-DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convolution &c,
-                         const pixel &p)
+DEVICE convolved convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convolution &c,
+                              const pixel &p)
 {
     const hrf_k_window &win = c.window;
     const int64_t per_group = win.channels / c.group;
     const int64_t first = p.channel / (c.out_channels / c.group) * per_group;
-    sums s = { 0, 0 };
+    convolved s = { 0, 0 };
     for (int64_t r = 0; r < win.kernel[0]; r++)
         for (int64_t q = 0; q < win.kernel[1]; q++) {
             const int64_t row = seen_at(c, 0, p.row, r, win.in_rows);
@@ -389,14 +385,14 @@ DEVICE sums convolve_one(const hrf_k_array &x, const void *w, const hrf_k_convol
     return s;
 }
 
-/* What follows the sum, in the order that backend.h writes down (struct hrf_requantize). */
-DEVICE float finish_sum(const sums &s, const hrf_k_array &x, const hrf_k_array &residual,
+DEVICE float finish_sum(const convolved &s, const hrf_k_array &x, const hrf_k_array &residual,
                         const hrf_k_convolution &c, int64_t channel, int64_t at)
 {
     const float bias = c.bias != nullptr ? c.bias[channel] : 0.0f;
-    float v = is_integer(x) ? ((float)s.integers + bias) * c.scale[channel] : s.floats + bias;
+    const float scale = c.scale != nullptr ? c.scale[channel] : 1.0f;
+    float v = scale_sum(s, is_integer(x), bias, scale);
     if (c.row_scale != nullptr)
-        v = (float)s.integers * c.scale[channel] * c.row_scale[at / c.out_channels] + bias;
+        v = (float)s.integers * scale * c.row_scale[at / c.out_channels] + bias;
     if (residual.data != nullptr && is_integer(residual))
         v = fmaf((float)(load_integer(residual, at) - residual.zero_point), c.residual_scale, v);
     else if (residual.data != nullptr)
@@ -414,7 +410,7 @@ KERNEL convolve(hrf_k_array y, hrf_k_array x, const void *w, hrf_k_array residua
         if (is_integer(y))
             store_steps(y, i, v);
         else
-            store(y, i, v);
+            store(y, i, formula_behind(c.formula, v));
     }
 }
 

@@ -129,8 +129,9 @@ static int ask(const struct device *device, const struct hrf_cudnn_conv *conv)
     struct hrf_cudnn_graph graph;
     struct hrf_cudnn_engines engines;
     struct hrf_error err = { .text = "" };
-    if (hrf_cudnn_conv_choose(&wide, device->cudnn, hrf_cudnn_most_workspace(device->memory_bytes),
-                              &graph, &engines, &err) != HRF_OK)
+    if (hrf_cudnn_conv_choose(&wide, NULL, device->cudnn,
+                              hrf_cudnn_most_workspace(device->memory_bytes), &graph, &engines,
+                              &err) != HRF_OK)
         fail_msg("%s", err.text);
     const bool is_widened = wide.x[1] != conv->x[1] || wide.y[1] != conv->y[1];
     const int engine = engines.n_items > 0 ? (int)engines.items[0].index : NONE;
@@ -336,7 +337,7 @@ static int64_t attention_engine(const struct device *device, enum hrf_dtype type
         view[i] = hrf_cudnn_view(&g, i + 1, type, dims, rows);
     cudnnBackendDescriptor_t y = hrf_cudnn_view(&g, 5, type, dims, dense);
     hrf_cudnn_attend(&g, view[0], view[1], view[2], hrf_cudnn_number(&g, 4), y);
-    if (hrf_cudnn_graph_finish(&g, &err) != HRF_OK ||
+    if (hrf_cudnn_graph_finish(&g, NULL, &err) != HRF_OK ||
         hrf_cudnn_engines_add(&g, device->cudnn, HRF_CUDNN_MODE_A, &engines, &err) != HRF_OK)
         fail_msg("%s: %s", device->name, err.text);
     const int64_t engine = engines.n_items > 0 && engines.items[0].deterministic
@@ -377,8 +378,9 @@ static int64_t workspace_of(const struct device *device, const struct hrf_cudnn_
     struct hrf_cudnn_engines engines;
     struct hrf_error err = { .text = "" };
     int64_t most = -1;
-    if (hrf_cudnn_conv_choose(&wide, device->cudnn, hrf_cudnn_most_workspace(device->memory_bytes),
-                              &graph, &engines, &err) != HRF_OK)
+    if (hrf_cudnn_conv_choose(&wide, NULL, device->cudnn,
+                              hrf_cudnn_most_workspace(device->memory_bytes), &graph, &engines,
+                              &err) != HRF_OK)
         fail_msg("%s", err.text);
     for (int32_t i = 0, n = 0; i < engines.n_items && n < HRF_MOST_CANDIDATES; i++) {
         if (i >= FIRST && !is_another(&engines, i, FIRST))
