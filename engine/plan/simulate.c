@@ -22,14 +22,16 @@ void hrf_sim_add(struct hrf_sim_program *program, const struct hrf_sim_step *ste
 }
 
 struct message {
-    int32_t from;
     int64_t tag, n_bytes;
     double arrival, receive; /* s: the time at which it arrives, and how long receiving it takes */
 };
 
+/* The messages from one rank to another that have not been taken: [first, n), in the order in which
+ * they were sent, in which they are nearly always taken. */
 struct mailbox {
-    struct message *messages; /* in the order in which they were sent */
-    size_t n, capacity;
+    int64_t key; /* 0: no mailbox; else 1 + the pair of ranks, see find_box() */
+    struct message *messages;
+    size_t first, n, capacity;
 };
 
 struct player {
@@ -43,10 +45,81 @@ struct game {
     const struct hrf_machine *machine;
     struct hrf_simulation *simulation;
     struct player *players;
-    struct mailbox *boxes;
+    struct mailbox *boxes; /* [n_places], a power of two: a hash table of pairs of ranks */
+    size_t n_places, n_boxes;
+    int32_t *ready; /* [n_ready] ranks that can act: a heap, whose first is the earliest */
+    int32_t n_ready;
     double *rank_ports, *node_ports; /* the time at which each is free */
     int32_t n_ranks;
 };
+
+/* ---- mailboxes ---- */
+
+static struct mailbox *place_of(struct mailbox *boxes, size_t n_places, int64_t key)
+{
+    size_t i = (size_t)((uint64_t)key * 0x9e3779b97f4a7c15u >> 32) & (n_places - 1);
+    while (boxes[i].key != 0 && boxes[i].key != key)
+        i = (i + 1) & (n_places - 1);
+    return &boxes[i];
+}
+
+static void grow(struct game *g)
+{
+    const size_t n_places = g->n_places > 0 ? 2 * g->n_places : 64;
+    struct mailbox *boxes = hrf_calloc(n_places, sizeof *boxes);
+    for (size_t i = 0; i < g->n_places; i++)
+        if (g->boxes[i].key != 0)
+            *place_of(boxes, n_places, g->boxes[i].key) = g->boxes[i];
+    hrf_free(g->boxes);
+    g->boxes = boxes;
+    g->n_places = n_places;
+}
+
+static struct mailbox *find_box(struct game *g, int32_t from, int32_t to)
+{
+    const int64_t key = 1 + (int64_t)to * g->n_ranks + from;
+    if (2 * g->n_boxes >= g->n_places)
+        grow(g);
+    struct mailbox *box = place_of(g->boxes, g->n_places, key);
+    g->n_boxes += box->key == 0;
+    box->key = key;
+    return box;
+}
+
+/* ---- ranks that can act ---- */
+
+/* Of ranks whose next actions are at the same time the first one acts. */
+static bool is_before(const struct game *g, int32_t a, int32_t b)
+{
+    const double x = g->players[a].now, y = g->players[b].now;
+    return x < y || (!(y < x) && a < b);
+}
+
+static void add_ready(struct game *g, int32_t rank)
+{
+    int32_t i = g->n_ready++;
+    for (; i > 0 && is_before(g, rank, g->ready[(i - 1) / 2]); i = (i - 1) / 2)
+        g->ready[i] = g->ready[(i - 1) / 2];
+    g->ready[i] = rank;
+}
+
+/* Takes the rank whose next action is the earliest. */
+static int32_t take_ready(struct game *g)
+{
+    const int32_t rank = g->ready[0], last = g->ready[--g->n_ready];
+    int32_t i = 0;
+    for (int32_t child; (child = 2 * i + 1) < g->n_ready; i = child) {
+        if (child + 1 < g->n_ready && is_before(g, g->ready[child + 1], g->ready[child]))
+            child++;
+        if (is_before(g, last, g->ready[child]))
+            break;
+        g->ready[i] = g->ready[child];
+    }
+    g->ready[i] = last;
+    return rank;
+}
+
+/* ---- steps ---- */
 
 static void spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
                   enum hrf_sim_kind kind, double until)
@@ -84,7 +157,7 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     const enum hrf_placement placement = hrf_machine_placement(g->machine, rank, step->peer);
     const double n_bytes = (double)step->n_bytes;
     const struct hrf_link *link = hrf_machine_link(g->machine, placement, n_bytes);
-    struct mailbox *box = &g->boxes[step->peer];
+    struct mailbox *box = find_box(g, rank, step->peer);
     if (link == NULL)
         return hrf_error_set(err, HRF_E_USER,
                              "machine '%s' has no link between ranks %d and %d (placement '%s'): "
@@ -96,8 +169,7 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     double *port = find_port(g, rank, placement);
     const double start = fmax(*port, g->players[rank].now);
     *port = start + cost.transit - latency;
-    const struct message message = { .from = rank,
-                                     .tag = step->tag,
+    const struct message message = { .tag = step->tag,
                                      .n_bytes = step->n_bytes,
                                      .arrival = *port + latency,
                                      .receive = cost.receive };
@@ -107,20 +179,25 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
     g->simulation->ranks[rank].n_sent++;
     struct player *peer = &g->players[step->peer];
     const struct hrf_sim_step *awaited = &g->programs[step->peer].steps[peer->at];
-    if (peer->is_blocked && awaited->peer == rank && awaited->tag == step->tag)
+    if (peer->is_blocked && awaited->peer == rank && awaited->tag == step->tag) {
         peer->is_blocked = false;
+        add_ready(g, step->peer);
+    }
     return HRF_OK;
 }
 
 /* Takes a message; false if it has not been sent yet. */
-static bool take(struct mailbox *box, int32_t from, int64_t tag, struct message *out)
+static bool take(struct mailbox *box, int64_t tag, struct message *out)
 {
-    for (size_t i = 0; i < box->n; i++) {
-        if (box->messages[i].from != from || box->messages[i].tag != tag)
+    for (size_t i = box->first; i < box->n; i++) {
+        if (box->messages[i].tag != tag)
             continue;
         *out = box->messages[i];
-        box->n--;
-        memmove(box->messages + i, box->messages + i + 1, (box->n - i) * sizeof box->messages[0]);
+        memmove(box->messages + box->first + 1, box->messages + box->first,
+                (i - box->first) * sizeof box->messages[0]);
+        box->first++;
+        if (box->first == box->n)
+            box->first = box->n = 0;
         return true;
     }
     return false;
@@ -130,7 +207,7 @@ static enum hrf_status play_receive(struct game *g, int32_t rank, const struct h
                                     struct hrf_error *err)
 {
     struct message message;
-    if (!take(&g->boxes[rank], step->peer, step->tag, &message)) {
+    if (!take(find_box(g, step->peer, rank), step->tag, &message)) {
         g->players[rank].is_blocked = true;
         return HRF_OK;
     }
@@ -157,19 +234,6 @@ static enum hrf_status play_step(struct game *g, int32_t rank, struct hrf_error 
     return HRF_OK;
 }
 
-/* The rank whose next action is the earliest; -1: none can act. */
-static int32_t next_rank(const struct game *g)
-{
-    int32_t next = -1;
-    for (int32_t r = 0; r < g->n_ranks; r++) {
-        const struct player *p = &g->players[r];
-        if (!p->is_blocked && p->at < g->programs[r].n_steps &&
-            (next < 0 || p->now < g->players[next].now))
-            next = r;
-    }
-    return next;
-}
-
 static enum hrf_status check_end(const struct game *g, struct hrf_error *err)
 {
     for (int32_t r = 0; r < g->n_ranks; r++) {
@@ -181,18 +245,29 @@ static enum hrf_status check_end(const struct game *g, struct hrf_error *err)
                                  r, p->at, g->programs[r].steps[p->at].peer,
                                  (long long)g->programs[r].steps[p->at].tag);
     }
-    for (int32_t r = 0; r < g->n_ranks; r++)
-        if (g->boxes[r].n > 0)
-            return hrf_error_set(
-                err, HRF_E_BUG, "rank %d never takes a message of rank %d (tag %lld)", r,
-                g->boxes[r].messages[0].from, (long long)g->boxes[r].messages[0].tag);
-    return HRF_OK;
+    const struct mailbox *left = NULL;
+    for (size_t i = 0; i < g->n_places; i++)
+        if (g->boxes[i].n > 0 && (left == NULL || g->boxes[i].key < left->key))
+            left = &g->boxes[i];
+    if (left == NULL)
+        return HRF_OK;
+    return hrf_error_set(err, HRF_E_BUG, "rank %lld never takes a message of rank %lld (tag %lld)",
+                         (long long)((left->key - 1) / g->n_ranks),
+                         (long long)((left->key - 1) % g->n_ranks),
+                         (long long)left->messages[left->first].tag);
 }
 
 static enum hrf_status play(struct game *g, struct hrf_error *err)
 {
-    for (int32_t rank; (rank = next_rank(g)) >= 0;)
+    for (int32_t r = 0; r < g->n_ranks; r++)
+        if (g->programs[r].n_steps > 0)
+            add_ready(g, r);
+    while (g->n_ready > 0) {
+        const int32_t rank = take_ready(g);
         HRF_TRY(play_step(g, rank, err));
+        if (!g->players[rank].is_blocked && g->players[rank].at < g->programs[rank].n_steps)
+            add_ready(g, rank);
+    }
     HRF_TRY(check_end(g, err));
     for (int32_t r = 0; r < g->n_ranks; r++) {
         g->simulation->ranks[r].end = g->players[r].now;
@@ -209,18 +284,24 @@ enum hrf_status hrf_simulate(const struct hrf_sim_program *programs, int32_t n_r
     const size_t n_nodes = n / (size_t)machine->ranks_per_node + 1;
     HRF_AUTO(hrf_simulation) simulation = hrf_calloc(1, sizeof *simulation);
     HRF_AUTO_FREE struct player *players = hrf_calloc(n, sizeof *players);
-    HRF_AUTO_FREE struct mailbox *boxes = hrf_calloc(n, sizeof *boxes);
+    HRF_AUTO_FREE int32_t *ready = hrf_alloc_array(n + 1, sizeof *ready);
     HRF_AUTO_FREE double *ports = hrf_calloc(n, sizeof *ports);
     HRF_AUTO_FREE double *node_ports = hrf_calloc(n_nodes * (size_t)machine->ports_per_node,
                                                   sizeof *node_ports);
     simulation->ranks = hrf_calloc(n, sizeof *simulation->ranks);
     simulation->n_ranks = n_ranks;
-    struct game game = {
-        programs, machine, simulation, players, boxes, ports, node_ports, n_ranks
-    };
+    struct game game = { .programs = programs,
+                         .machine = machine,
+                         .simulation = simulation,
+                         .players = players,
+                         .ready = ready,
+                         .rank_ports = ports,
+                         .node_ports = node_ports,
+                         .n_ranks = n_ranks };
     const enum hrf_status status = play(&game, err);
-    for (size_t i = 0; i < n; i++)
-        hrf_free(boxes[i].messages);
+    for (size_t i = 0; i < game.n_places; i++)
+        hrf_free(game.boxes[i].messages);
+    hrf_free(game.boxes);
     if (status != HRF_OK)
         return status;
     HRF_MOVE(*out, simulation);

@@ -170,6 +170,39 @@ static void a_measured_link_is_read_between_its_points_and_beyond(void **state)
     assert_true(near(hrf_link_at(&link, 4000).receive, 0)); /* never below nothing */
 }
 
+/* Every rank sends every other one messages of many tags, and takes the last first: rank r computes
+ * for r seconds before it sends, and sends 1 byte a second. */
+static void messages_are_taken_by_their_tags_in_any_order(void **state)
+{
+    (void)state;
+    enum { RANKS = 40, TAGS = 9 };
+    struct hrf_sim_program programs[RANKS] = { { .n_steps = 0 } };
+    const struct hrf_machine m = machine_of(RANKS, 0, 1);
+    HRF_AUTO(hrf_simulation) s = NULL;
+    for (int32_t r = 0; r < RANKS; r++) {
+        const struct hrf_sim_step before = compute(r);
+        hrf_sim_add(&programs[r], &before);
+        for (int32_t i = 0; i < TAGS * RANKS; i++) {
+            const struct hrf_sim_step send = sending(i % RANKS, i / RANKS, 1 + i / RANKS);
+            if (i % RANKS != r)
+                hrf_sim_add(&programs[r], &send);
+        }
+        for (int32_t i = TAGS * RANKS - 1; i >= 0; i--) {
+            struct hrf_sim_step take = receiving(i % RANKS, i / RANKS);
+            take.n_bytes = 1 + i / RANKS; /* another message would be of another size */
+            if (i % RANKS != r)
+                hrf_sim_add(&programs[r], &take);
+        }
+    }
+    assert_int_equal(hrf_simulate(programs, RANKS, &m, &s, NULL), HRF_OK);
+    const double port = (RANKS - 1) * TAGS * (TAGS + 1) / 2.0; /* s: what a rank sends */
+    assert_true(near(s->seconds, RANKS - 1 + port));
+    for (int32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(s->ranks[r].sent_bytes, (int64_t)port);
+        hrf_free(programs[r].steps);
+    }
+}
+
 static void ranks_that_wait_for_ever_are_named(void **state)
 {
     (void)state;
@@ -215,6 +248,7 @@ int main(void)
         cmocka_unit_test(ranks_of_a_node_share_its_way_to_other_nodes),
         cmocka_unit_test(a_message_takes_the_link_that_is_fastest_for_its_size),
         cmocka_unit_test(a_measured_link_is_read_between_its_points_and_beyond),
+        cmocka_unit_test(messages_are_taken_by_their_tags_in_any_order),
         cmocka_unit_test(ranks_that_wait_for_ever_are_named),
         cmocka_unit_test(a_message_that_nobody_takes_is_named),
     };
