@@ -3,10 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/guard.h"
+#include "base/strbuf.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,21 +100,50 @@ static void print_wrapped(const char *text, int column, int indent)
     putchar('\n');
 }
 
+/* Appends range and default of an option to its help: "; 1 to 64, default 8". */
+static void add_facts(const struct hrf_option *option, struct hrf_strbuf *help)
+{
+    const bool is_number = option->type == HRF_OPTION_INT || option->type == HRF_OPTION_REAL;
+    const char *separator = help->length > 0 ? "; " : "";
+    if (is_number) {
+        const struct hrf_option_range r = option->range;
+        hrf_strbuf_addf(help, "%s%s", separator, hrf_range_text(r.min, r.max).text);
+        const double initial = option->type == HRF_OPTION_INT
+                                   ? (double)*(const int64_t *)option->value
+                                   : *(const double *)option->value;
+        if (initial != 0 && initial >= r.min && initial <= r.max)
+            hrf_strbuf_addf(help, ", default %.12g", initial);
+    } else if (option->type == HRF_OPTION_TEXT && *(const char **)option->value != NULL) {
+        hrf_strbuf_addf(help, "%sdefault %s", separator, *(const char **)option->value);
+    } else if (option->type == HRF_OPTION_WORD) {
+        const struct hrf_option_word *word = option->value;
+        const unsigned initial = *(const unsigned *)word->value;
+        unsigned n = 0;
+        while (word->words[n] != NULL)
+            n++;
+        if (initial < n)
+            hrf_strbuf_addf(help, "%sdefault %s", separator, word->words[initial]);
+    }
+}
+
 static void print_options(const struct hrf_option *options)
 {
     printf("\noptions:\n");
     for (; options->name != NULL; options++) {
+        HRF_AUTO_RELEASE(hrf_strbuf) help = HRF_STRBUF_INIT;
         char left[80];
         snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument != NULL ? " " : "",
                  options->argument != NULL ? options->argument : "");
-        int column = printf("  %-28s ", left);
+        const int column = printf("  %-28s ", left);
         if (options->type == HRF_OPTION_WORD) {
             const struct hrf_option_word *word = options->value;
             char list[256];
             hrf_words_list(word->words, list, sizeof list);
-            column += printf("%s%s", list, options->help[0] != '\0' ? " " : "");
+            hrf_strbuf_addf(&help, "%s%s", list, options->help[0] != '\0' ? ": " : "");
         }
-        print_wrapped(options->help, column, HELP_INDENT);
+        hrf_strbuf_adds(&help, options->help);
+        add_facts(options, &help);
+        print_wrapped(help.text, column, HELP_INDENT);
     }
     printf("  %-28s %s\n", "--help", "print this");
 }
@@ -146,12 +177,20 @@ static const struct hrf_option *find_option(const struct hrf_option *options, co
     return NULL;
 }
 
+static bool is_in_range(const struct hrf_option *option, double number)
+{
+    return number >= option->range.min &&
+           (number <= option->range.max || option->range.max >= HRF_UNBOUNDED) && isfinite(number);
+}
+
 static bool store_int(const struct hrf_option *option, const char *text)
 {
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0')
+        return false;
+    if (!is_in_range(option, (double)number))
         return false;
     *(int64_t *)option->value = number;
     return true;
@@ -162,7 +201,7 @@ static bool store_real(const struct hrf_option *option, const char *text)
     char *end;
     errno = 0;
     double number = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0')
+    if (errno != 0 || end == text || *end != '\0' || !is_in_range(option, number))
         return false;
     *(double *)option->value = number;
     return true;
@@ -212,11 +251,12 @@ static struct hrf_args bad_value(const char *program, const struct hrf_command *
             fprintf(stderr, "did you mean '%s'?\n", near);
         return args;
     }
-    snprintf(what, sizeof what,
-             option->type == HRF_OPTION_INT    ? "--%s takes a whole number, not"
-             : option->type == HRF_OPTION_REAL ? "--%s takes a number, not"
-                                               : "--%s is given too often:",
-             option->name);
+    if (option->type == HRF_OPTION_LIST)
+        snprintf(what, sizeof what, "--%s is given too often:", option->name);
+    else
+        snprintf(what, sizeof what, "--%s takes a %snumber, %s, not", option->name,
+                 option->type == HRF_OPTION_INT ? "whole " : "",
+                 hrf_range_text(option->range.min, option->range.max).text);
     return usage_error(program, command, what, value);
 }
 
@@ -242,6 +282,13 @@ struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *co
 {
     struct hrf_args args = { .done = false };
     bool only_operands = false;
+    /* The help comes before any value is stored: it prints the defaults. */
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            print_help(program, command, options);
+            args.done = true;
+            return args;
+        }
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         if (!only_operands && strcmp(word, "-o") == 0 && find_option(options, "output", 6) != NULL)
@@ -256,11 +303,6 @@ struct hrf_args hrf_args_parse(const char *program, const struct hrf_command *co
         if (word[2] == '\0') {
             only_operands = true;
             continue;
-        }
-        if (strcmp(word, "--help") == 0) {
-            print_help(program, command, options);
-            args.done = true;
-            return args;
         }
         size_t n = strcspn(word + 2, "=");
         const struct hrf_option *option = find_option(options, word + 2, n);
@@ -297,8 +339,10 @@ struct hrf_args hrf_args_parse_request(const char *program, const struct hrf_com
         assert(i + 1 < MAX_OPTIONS);
         const struct hrf_request_option *o = &options[i];
         word[i] = (struct hrf_option_word){ (char *)request + o->at, o->words };
-        bound[i] = (struct hrf_option){ o->name, o->argument, o->help, o->type,
-                                        o->words != NULL ? &word[i] : word[i].value };
+        bound[i] = (struct hrf_option){
+            o->name, o->argument, o->help, o->type, o->words != NULL ? &word[i] : word[i].value,
+            o->range
+        };
     }
     return hrf_args_parse(program, command, bound, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* quantity.c - durations, bytes and counts as text. */
+/* quantity.c - durations, bytes, counts and ranges as text. */
 #include "base/quantity.h"
 
 #include <math.h>
@@ -42,5 +42,15 @@ struct hrf_quantity hrf_count_text(int64_t count)
             *to++ = ',';
     }
     *to = '\0';
+    return out;
+}
+
+struct hrf_quantity hrf_range_text(double min, double max)
+{
+    struct hrf_quantity out;
+    if (max < HRF_UNBOUNDED)
+        snprintf(out.text, sizeof out.text, "%.12g to %.12g", min, max);
+    else
+        snprintf(out.text, sizeof out.text, "at least %.12g", min);
     return out;
 }

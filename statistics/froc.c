@@ -13,22 +13,7 @@
 
 const double hrf_froc_rates[HRF_FROC_RATES] = { 0.25, 0.5, 1, 2, 4, 8 };
 
-static const char *const rule_names[] = { "official", "jama", "strict" };
-
-bool hrf_froc_rule_parse(const char *name, enum hrf_froc_rule *out)
-{
-    for (size_t i = 0; i < sizeof rule_names / sizeof rule_names[0]; i++)
-        if (strcmp(name, rule_names[i]) == 0) {
-            *out = (enum hrf_froc_rule)i;
-            return true;
-        }
-    return false;
-}
-
-const char *hrf_froc_rule_name(enum hrf_froc_rule rule)
-{
-    return rule_names[rule];
-}
+const char *const hrf_froc_rule_names[] = { "official", "jama", "strict", NULL };
 
 void hrf_froc_slide_release(struct hrf_froc_slide *slide)
 {

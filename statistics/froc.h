@@ -24,9 +24,7 @@ enum hrf_froc_rule {
      * as slides without detections. */
     HRF_FROC_STRICT
 };
-/* Parses "official", "jama" or "strict"; false for any other name. */
-bool hrf_froc_rule_parse(const char *name, enum hrf_froc_rule *out);
-const char *hrf_froc_rule_name(enum hrf_froc_rule rule);
+extern const char *const hrf_froc_rule_names[]; /* by rule; NULL ends them */
 
 /* The detections of one slide after they were matched with its lesions. */
 struct hrf_froc_slide {

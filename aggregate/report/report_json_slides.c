@@ -109,7 +109,7 @@ static void put_froc(json_t *object, const struct hrf_cohort *cohort,
         hrf_json_put(froc, "score_ci", json_null());
         hrf_json_put_reason(froc, "score_ci", p->lesions.froc.no_interval);
     }
-    hrf_json_put_text(froc, "evaluation", hrf_froc_rule_name(HRF_FROC_OFFICIAL));
+    hrf_json_put_text(froc, "evaluation", hrf_froc_rule_names[HRF_FROC_OFFICIAL]);
     hrf_json_put(froc, "false_positives_per_slide",
                  hrf_json_numbers(hrf_froc_rates, HRF_FROC_RATES));
     hrf_json_put(froc, "sensitivities",

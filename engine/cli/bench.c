@@ -381,36 +381,37 @@ int hrf_engine_bench(const struct hrf_command *command, int argc, char **argv)
                          .classes = 1000,
                          .loss = NO_LOSS };
     const struct hrf_option options[] = {
-        { "model", "ARCH|FILE", "the same as the argument MODEL", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images in a batch (default 8)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &r.precision, hrf_precision_names } },
-        { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
+        { "model", "ARCH|FILE", "the same as the argument MODEL", HRF_OPTION(&r.model) },
+        { "size", "PX", "image size (default: the file's, or 256)",
+          HRF_OPTION_NUMBER(&r.size, 0, HRF_COUNT_LIMIT) },
+        { "batch", "N", "images in a batch", HRF_OPTION_NUMBER(&r.batch, 1, HRF_COUNT_LIMIT) },
+        { "precision", "P", "", HRF_OPTION_WORDS(&r.precision, hrf_precision_names) },
+        { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION(&r.device) },
         { "layout", "L", "how ranks share the work: spatial=2, stages=2,microbatches=4, auto",
-          HRF_OPTION_TEXT, &r.layout },
-        { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &r.comm },
-        { "bands", "N", "process each image in N row tiles (bands)", HRF_OPTION_INT, &r.bands },
-        { "memory", "GIB", "memory limit; above it, images are processed in bands", HRF_OPTION_REAL,
-          &r.memory_gib },
-        { "runs", "N", "timed runs (default 10)", HRF_OPTION_INT, &r.runs },
-        { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &r.threads },
-        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
-          &r.classes },
+          HRF_OPTION(&r.layout) },
+        { "comm", "C", HRF_COMM_HELP, HRF_OPTION(&r.comm) },
+        { "bands", "N", "process each image in N row tiles (bands)",
+          HRF_OPTION_NUMBER(&r.bands, 0, HRF_COUNT_LIMIT) },
+        { "memory", "GIB", "memory limit; above it, images are processed in bands",
+          HRF_OPTION_NUMBER(&r.memory_gib, 0, HRF_UNBOUNDED) },
+        { "runs", "N", "timed runs", HRF_OPTION_NUMBER(&r.runs, 1, HRF_COUNT_LIMIT) },
+        { "threads", "N", "threads (default: every core)", HRF_OPTION_NUMBER(&r.threads, 0, 4096) },
+        { "classes", "N", "outputs of a built-in architecture",
+          HRF_OPTION_NUMBER(&r.classes, 1, HRF_COUNT_LIMIT) },
         { "loss", "L",
           "time this loss and its gradients to all weights, as in one step of training",
-          HRF_OPTION_WORD, &(struct hrf_option_word){ &r.loss, hrf_loss_names } },
+          HRF_OPTION_WORDS(&r.loss, hrf_loss_names) },
         { "layers", NULL,
           "also print each layer's kernel and its time in the network and alone; takes three times "
           "as many runs",
-          HRF_OPTION_FLAG, &r.layers },
+          HRF_OPTION(&r.layers) },
         { "products", NULL,
           "also time the matrix products of the layers alone, by oneDNN on this processor: the "
           "limit",
-          HRF_OPTION_FLAG, &r.products },
+          HRF_OPTION(&r.products) },
         { "predict", NULL, "also print what 'plan' predicts (run tune-comm and profile first)",
-          HRF_OPTION_FLAG, &r.predict },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+          HRF_OPTION(&r.predict) },
+        { "json", NULL, "print JSON", HRF_OPTION(&r.json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -427,10 +428,6 @@ int hrf_engine_bench(const struct hrf_command *command, int argc, char **argv)
     else if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER,
                                "a model is needed: a built-in architecture or an ONNX file");
-    else if (r.size < 0 || r.batch < 1 || r.runs < 1 || r.threads < 0 || r.bands < 0 ||
-             r.memory_gib < 0 || r.classes < 1)
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--size, --batch, --runs and --classes must be at least 1");
     else
         status = hrf_joined_run(r.comm, r.layout, bench, &r, &err);
     return status == HRF_OK ? 0 : hrf_engine_fail(command->name, &err);

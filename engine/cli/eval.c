@@ -22,7 +22,8 @@
 
 struct request {
     const char *model, *input, *output, *output_name, *class_map, *device, *layout, *comm, *scales,
-        *save, *method;
+        *save;
+    enum hrf_fit_method method;
     enum hrf_precision precision;
     double min_sqnr; /* dB */
     double budget;   /* 1 - cosine; < 0: none */
@@ -267,7 +268,7 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
                                  const float *images, const struct hrf_shape *shape,
                                  struct hrf_calibration **out, float **exact, struct hrf_error *err)
 {
-    const enum hrf_fit_method kind = hrf_fit_method_find(request->method);
+    const enum hrf_fit_method kind = request->method;
     HRF_AUTO_RELEASE(hrf_observations) seen = { .items = NULL };
     struct hrf_calibrator calibrator = { .observations = &seen };
     struct run run = {
@@ -279,11 +280,6 @@ static enum hrf_status calibrate(const struct request *request, const struct hrf
         add_kept(request, *out);
         return HRF_OK;
     }
-    if (kind == HRF_N_FIT_METHODS)
-        return hrf_error_set(err, HRF_E_USER,
-                             "--method '%s' is unknown; use minmax, percentile, entropy, mse "
-                             "or auto",
-                             request->method);
     enum hrf_status status = run_pieces(&run, images, shape, exact, &unused, err);
     if (status == HRF_OK)
         status = try_smoothing(&run, images, shape, err);
@@ -506,52 +502,53 @@ int hrf_engine_eval(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .device = "auto",
                                .precision = HRF_FP32,
-                               .method = "mse",
+                               .method = HRF_FIT_MSE,
                                .min_sqnr = HRF_FIT_MIN_SQNR_DB,
                                .budget = -1 };
     const struct hrf_option options[] = {
-        { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
-        { "output", "Y.npy", "file for the outputs", HRF_OPTION_TEXT, &request.output },
+        { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION(&request.input) },
+        { "output", "Y.npy", "file for the outputs", HRF_OPTION(&request.output) },
         { "output-name", "NAME", "the output to write, for a model that has several",
-          HRF_OPTION_TEXT, &request.output_name },
+          HRF_OPTION(&request.output_name) },
         { "class-map", "M.npy",
           "file for the map of the class with the largest output, by gradients (Grad-CAM): one "
           "image, fp32, cpu or ref",
-          HRF_OPTION_TEXT, &request.class_map },
-        { "device", "NAME", "auto, cpu, cuda or ref (plain C in double precision)", HRF_OPTION_TEXT,
-          &request.device },
-        { "precision", "P", "", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &request.precision, hrf_precision_names } },
+          HRF_OPTION(&request.class_map) },
+        { "device", "NAME", "auto, cpu, cuda or ref (plain C in double precision)",
+          HRF_OPTION(&request.device) },
+        { "precision", "P", "", HRF_OPTION_WORDS(&request.precision, hrf_precision_names) },
         { "layout", "L",
           "how the ranks share the work: spatial=4, stages=2,microbatches=4, auto ...",
-          HRF_OPTION_TEXT, &request.layout },
-        { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &request.comm },
-        { "bands", "N", "process the image in N row tiles (bands)", HRF_OPTION_INT,
-          &request.bands },
-        { "memory", "GIB", "memory limit; above it, images are processed in bands", HRF_OPTION_REAL,
-          &request.memory_gib },
+          HRF_OPTION(&request.layout) },
+        { "comm", "C", HRF_COMM_HELP, HRF_OPTION(&request.comm) },
+        { "bands", "N", "process the image in N row tiles (bands)",
+          HRF_OPTION_NUMBER(&request.bands, 0, HRF_COUNT_LIMIT) },
+        { "memory", "GIB", "memory limit; above it, images are processed in bands",
+          HRF_OPTION_NUMBER(&request.memory_gib, 0, HRF_UNBOUNDED) },
         { "scales", "FILE", "int8: a calibration (default: calibrate on the input)",
-          HRF_OPTION_TEXT, &request.scales },
-        { "save-scales", "FILE", "int8: save the calibration made on the input", HRF_OPTION_TEXT,
-          &request.save },
-        { "method", "M", "int8: minmax, percentile, entropy, mse (default) or auto (by layer)",
-          HRF_OPTION_TEXT, &request.method },
+          HRF_OPTION(&request.scales) },
+        { "save-scales", "FILE", "int8: save the calibration made on the input",
+          HRF_OPTION(&request.save) },
+        { "method", "M", "how INT8 ranges are chosen; auto: by layer",
+          HRF_OPTION_WORDS(&request.method, hrf_words_fit) },
         { "min-sqnr", "DB",
-          "int8: tensors with a lower signal-to-noise ratio in 8 bits stay in float32 (default 15)",
-          HRF_OPTION_REAL, &request.min_sqnr },
-        { "sqnr", NULL, "print each tensor's signal-to-noise ratio against fp32", HRF_OPTION_FLAG,
-          &request.sqnr },
+          "int8: tensors with a lower signal-to-noise ratio in 8 bits stay in float32",
+          HRF_OPTION_NUMBER(&request.min_sqnr, -200, 200) },
+        { "sqnr", NULL, "print each tensor's signal-to-noise ratio against fp32",
+          HRF_OPTION(&request.sqnr) },
         { "budget", "LOSS",
           "int8: layers leave it, those first that save least time for most loss, until the "
           "loss of the output (1 - cosine, estimated layer by layer) is at most this",
-          HRF_OPTION_REAL, &request.budget },
+          HRF_OPTION_NUMBER(&request.budget, 0, 2) },
         { "fixed-scales", NULL,
           "int8: one fixed scale for each tensor, without smoothing, in products of tokens, too",
-          HRF_OPTION_FLAG, &request.fixed_scales },
-        { "keep", "NAME", "int8: a node or tensor that stays in float32", HRF_OPTION_LIST,
-          &request.keep },
-        { "batch", "N", "images in a batch (default: all)", HRF_OPTION_INT, &request.batch },
-        { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
+          HRF_OPTION(&request.fixed_scales) },
+        { "keep", "NAME", "int8: a node or tensor that stays in float32",
+          HRF_OPTION(&request.keep) },
+        { "batch", "N", "images in a batch (default: all)",
+          HRF_OPTION_NUMBER(&request.batch, 0, HRF_COUNT_LIMIT) },
+        { "threads", "N", "threads (default: every core)",
+          HRF_OPTION_NUMBER(&request.threads, 0, 4096) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -573,10 +570,6 @@ int hrf_engine_eval(const struct hrf_command *command, int argc, char **argv)
     else if (request.class_map != NULL &&
              (request.precision != HRF_FP32 || strcmp(request.device, "cuda") == 0))
         status = hrf_error_set(&err, HRF_E_USER, "--class-map needs fp32 on cpu or ref");
-    else if (request.bands < 0 || request.memory_gib < 0)
-        status = hrf_error_set(&err, HRF_E_USER, "--bands and --memory cannot be negative");
-    else if (request.batch < 0 || request.threads < 0 || request.threads > 4096)
-        status = hrf_error_set(&err, HRF_E_USER, "--batch and --threads cannot be negative");
     if (status == HRF_OK)
         status = hrf_engine_check_request(request.device, request.layout, &err);
     if (status == HRF_OK)

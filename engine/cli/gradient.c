@@ -173,24 +173,23 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
     struct request request = { .device = "cpu" };
     int norm = 0;
     const struct hrf_option options[] = {
-        { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION_TEXT, &request.input },
-        { "target", "Y.npy", "what the output is compared with", HRF_OPTION_TEXT, &request.target },
-        { "loss", "L", "", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &request.loss, hrf_loss_names } },
-        { "output", "DIR", "folder for the loss and the gradients", HRF_OPTION_TEXT,
-          &request.output },
+        { "input", "X.npy", "float32 array, N x C x H x W", HRF_OPTION(&request.input) },
+        { "target", "Y.npy", "what the output is compared with", HRF_OPTION(&request.target) },
+        { "loss", "L", "", HRF_OPTION_WORDS(&request.loss, hrf_loss_names) },
+        { "output", "DIR", "folder for the loss and the gradients", HRF_OPTION(&request.output) },
         { "batch-norm", "B",
           "BatchNormalization by the statistics of the file (frozen) or of the batch",
-          HRF_OPTION_WORD, &(struct hrf_option_word){ &norm, norms } },
-        { "device", "NAME", "cpu, or ref (plain C in double precision)", HRF_OPTION_TEXT,
-          &request.device },
-        { "precision", "P", "", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &request.bf16, precisions } },
+          HRF_OPTION_WORDS(&norm, norms) },
+        { "device", "NAME", "cpu, or ref (plain C in double precision)",
+          HRF_OPTION(&request.device) },
+        { "precision", "P", "", HRF_OPTION_WORDS(&request.bf16, precisions) },
         { "layout", "L", "how the ranks share the work: spatial=4, stages=2, data=2 ...",
-          HRF_OPTION_TEXT, &request.layout },
-        { "comm", "C", HRF_COMM_HELP, HRF_OPTION_TEXT, &request.comm },
-        { "memory", "GIB", "memory limit", HRF_OPTION_REAL, &request.memory_gib },
-        { "threads", "N", "threads (default: every core)", HRF_OPTION_INT, &request.threads },
+          HRF_OPTION(&request.layout) },
+        { "comm", "C", HRF_COMM_HELP, HRF_OPTION(&request.comm) },
+        { "memory", "GIB", "memory limit",
+          HRF_OPTION_NUMBER(&request.memory_gib, 0, HRF_UNBOUNDED) },
+        { "threads", "N", "threads (default: every core)",
+          HRF_OPTION_NUMBER(&request.threads, 0, 4096) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -202,8 +201,6 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
     request.uses_batch = norm == 1;
     if (request.input == NULL || request.target == NULL || request.output == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--input, --target and --output are required");
-    else if (request.threads < 0 || request.threads > 4096 || request.memory_gib < 0)
-        status = hrf_error_set(&err, HRF_E_USER, "--threads and --memory cannot be negative");
     else if (hrf_layout_is_auto(request.layout))
         status = hrf_error_set(&err, HRF_E_USER,
                                "--layout auto is for 'eval': gradients take a layout by name");

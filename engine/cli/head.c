@@ -269,23 +269,23 @@ int hrf_engine_head(const struct hrf_command *command, int argc, char **argv)
 {
     struct hrf_head_request r = { .program = HRF_ENGINE_PROGRAM, .jobs = 1, .fold = -1 };
     const struct hrf_option options[] = {
-        { "jobs", "N", "train: so many trainings side by side (1)", HRF_OPTION_INT, &r.jobs },
-        { "threads", "N", "of each training (default: the cores divided by --jobs)", HRF_OPTION_INT,
-          &r.threads },
-        { "fold", "N", "train: only this fold, from 0", HRF_OPTION_INT, &r.fold },
-        { "seed", "N", "train: only this seed", HRF_OPTION_TEXT, &r.seed },
-        { "json", NULL, "train: print the summary as JSON", HRF_OPTION_FLAG, &r.json },
-        { "keys", NULL, "train: print the keys of FILE.yaml", HRF_OPTION_FLAG, &r.keys },
-        { "out", "FILE", "score: where to write the csv (default: stdout)", HRF_OPTION_TEXT,
-          &r.out },
+        { "jobs", "N", "train: so many trainings side by side",
+          HRF_OPTION_NUMBER(&r.jobs, 1, 1024) },
+        { "threads", "N", "of each training (default: the cores divided by --jobs)",
+          HRF_OPTION_NUMBER(&r.threads, 0, 4096) },
+        { "fold", "N", "train: only this fold, from 0",
+          HRF_OPTION_NUMBER(&r.fold, 0, HRF_UNBOUNDED) },
+        { "seed", "N", "train: only this seed", HRF_OPTION(&r.seed) },
+        { "json", NULL, "train: print the summary as JSON", HRF_OPTION(&r.json) },
+        { "keys", NULL, "train: print the keys of FILE.yaml", HRF_OPTION(&r.keys) },
+        { "out", "FILE", "score: where to write the csv (default: stdout)", HRF_OPTION(&r.out) },
         { "attention", "DIR", "score: write SLIDE.csv with each patch's attention into this folder",
-          HRF_OPTION_TEXT, &r.attention },
-        { "set", "NAME", "score: the data set of the embeddings (default: found)", HRF_OPTION_TEXT,
-          &r.set },
-        { "seen", NULL, "score: also slides that the head was trained on", HRF_OPTION_FLAG,
-          &r.seen },
+          HRF_OPTION(&r.attention) },
+        { "set", "NAME", "score: the data set of the embeddings (default: found)",
+          HRF_OPTION(&r.set) },
+        { "seen", NULL, "score: also slides that the head was trained on", HRF_OPTION(&r.seen) },
         { "mixed", NULL, "score: also features of another encoder, tiling or precision",
-          HRF_OPTION_FLAG, &r.mixed },
+          HRF_OPTION(&r.mixed) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -294,9 +294,7 @@ int hrf_engine_head(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     r.files = args.operands + 1;
     r.n_files = args.n_operands - 1;
-    enum hrf_status status = hrf_trainings_check_jobs(r.jobs, r.threads, &err);
-    if (status != HRF_OK)
-        return hrf_engine_fail(command->name, &err);
+    enum hrf_status status;
     if (strcmp(args.operands[0], "train") == 0)
         status = hrf_head_train(&r, &err);
     else if (strcmp(args.operands[0], "score") == 0)

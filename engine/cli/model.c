@@ -232,9 +232,8 @@ int hrf_engine_model(const struct hrf_command *command, int argc, char **argv)
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status;
     const bool is_check = strcmp(args.operands[0], "check") == 0;
-    if (request.classes < !is_check || request.size < 0 || request.heads < 0 || request.batch < 1)
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--classes and --batch must be at least 1; --size is in pixels");
+    if (request.classes == 0 && !is_check)
+        status = hrf_error_set(&err, HRF_E_USER, "--classes 0, an embedding, is for 'check' only");
     else if (strcmp(args.operands[0], "make") == 0)
         status = make(args.operands[1], &request, &err);
     else if (strcmp(args.operands[0], "inspect") == 0)

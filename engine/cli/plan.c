@@ -345,11 +345,6 @@ int hrf_engine_plan(const struct hrf_command *command, int argc, char **argv)
     enum hrf_status status;
     if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--model is required");
-    else if (r.size < 0 || r.batch < 1 || r.classes < 1 || r.threads < 1 || r.memory < 0 ||
-             r.processes < 0)
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--size, --batch, --classes and --threads must be at least 1, "
-                               "--memory and --processes at least 0");
     else
         status = plan(&p, &err);
     release(&p);

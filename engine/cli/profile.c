@@ -76,24 +76,23 @@ int hrf_engine_profile(const struct hrf_command *command, int argc, char **argv)
                          .batch = 1,
                          .runs = 5,
                          .threads = 1,
-                         .ranks = hrf_process_cpu_count(),
                          .classes = 1000 };
     const struct hrf_option options[] = {
-        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images in a batch (default 1)", HRF_OPTION_INT, &r.batch },
-        { "precision", "P", "", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &r.precision, hrf_precision_names } },
-        { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION_TEXT, &r.device },
-        { "threads", "N", "threads of a rank (default 1)", HRF_OPTION_INT, &r.threads },
+        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION(&r.model) },
+        { "size", "PX", "image size (default: the file's, or 256)",
+          HRF_OPTION_NUMBER(&r.size, 0, HRF_COUNT_LIMIT) },
+        { "batch", "N", "images in a batch", HRF_OPTION_NUMBER(&r.batch, 1, HRF_COUNT_LIMIT) },
+        { "precision", "P", "", HRF_OPTION_WORDS(&r.precision, hrf_precision_names) },
+        { "device", "D", "auto, cpu, cuda or ref", HRF_OPTION(&r.device) },
+        { "threads", "N", "threads of a rank", HRF_OPTION_NUMBER(&r.threads, 1, 4096) },
         { "ranks", "N", "copies that run at the same time (default: one for each processor)",
-          HRF_OPTION_INT, &r.ranks },
-        { "runs", "N", "timed runs (default 5)", HRF_OPTION_INT, &r.runs },
-        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
-          &r.classes },
-        { "cache", "DIR", "folder for the costs (default: the user's cache)", HRF_OPTION_TEXT,
-          &r.cache },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+          HRF_OPTION_NUMBER(&r.ranks, 0, 1024) },
+        { "runs", "N", "timed runs", HRF_OPTION_NUMBER(&r.runs, 1, HRF_COUNT_LIMIT) },
+        { "classes", "N", "outputs of a built-in architecture",
+          HRF_OPTION_NUMBER(&r.classes, 1, HRF_COUNT_LIMIT) },
+        { "cache", "DIR", "folder for the costs (default: the user's cache)",
+          HRF_OPTION(&r.cache) },
+        { "json", NULL, "print JSON", HRF_OPTION(&r.json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -101,15 +100,12 @@ int hrf_engine_profile(const struct hrf_command *command, int argc, char **argv)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO_RELEASE(hrf_cost_table) table = { .entries = NULL };
+    if (r.ranks == 0)
+        r.ranks = hrf_process_cpu_count();
     const char *device = strcmp(r.device, "auto") == 0 ? "cpu" : r.device;
     enum hrf_status status;
     if (r.model == NULL)
         status = hrf_error_set(&err, HRF_E_USER, "--model is required");
-    else if (r.size < 0 || r.batch < 1 || r.runs < 1 || r.threads < 1 || r.classes < 1 ||
-             r.ranks < 1 || r.ranks > 1024)
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--size, --batch, --runs, --threads, --classes and --ranks must be "
-                               "at least 1, --ranks at most 1024");
     else
         status = measure(&r, device, &table, &err);
     if (status == HRF_OK)

@@ -261,16 +261,11 @@ static enum hrf_status check(const struct request *r, struct hrf_error *err)
         return hrf_error_set(
             err, HRF_E_USER,
             "--measure runs on this machine and cannot be combined with --cluster");
-    if (r->batch < 2 || r->batch % 2 != 0)
+    if (r->batch % 2 != 0)
         return hrf_error_set(
             err, HRF_E_USER,
             "--batch %lld must be even: each direction of a bidirectional pipeline gets half",
             (long long)r->batch);
-    if (r->size < 0 || r->classes < 1 || r->runs < 1 || r->ranks < 1 || r->ranks > HRF_MAX_RANKS)
-        return hrf_error_set(
-            err, HRF_E_USER,
-            "--size, --classes, --runs and --ranks must be at least 1, --ranks at most %d",
-            HRF_MAX_RANKS);
     return HRF_OK;
 }
 
@@ -280,22 +275,23 @@ int hrf_engine_sweep(const struct hrf_command *command, int argc, char **argv)
         .precisions = "fp32,bf16,int8", .batch = 16, .classes = 1000, .ranks = 8, .runs = 3
     };
     const struct hrf_option options[] = {
-        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION_TEXT, &r.model },
-        { "size", "PX", "image size (default: the file's, or 256)", HRF_OPTION_INT, &r.size },
-        { "batch", "N", "images in a batch, each one a micro-batch (default 16)", HRF_OPTION_INT,
-          &r.batch },
-        { "precisions", "LIST", "default fp32,bf16,int8", HRF_OPTION_TEXT, &r.precisions },
-        { "ranks", "N", "largest number of ranks; 1, 2, 4 ... are compared (default 8)",
-          HRF_OPTION_INT, &r.ranks },
-        { "cluster", "FILE", "a machine file (default: this machine)", HRF_OPTION_TEXT,
-          &r.cluster },
+        { "model", "ARCH|FILE", "built-in architecture or ONNX file", HRF_OPTION(&r.model) },
+        { "size", "PX", "image size (default: the file's, or 256)",
+          HRF_OPTION_NUMBER(&r.size, 0, HRF_COUNT_LIMIT) },
+        { "batch", "N", "images in a batch, an even number, each one a micro-batch",
+          HRF_OPTION_NUMBER(&r.batch, 2, HRF_COUNT_LIMIT) },
+        { "precisions", "LIST", "precisions to compare", HRF_OPTION(&r.precisions) },
+        { "ranks", "N", "largest number of ranks; 1, 2, 4 ... are compared",
+          HRF_OPTION_NUMBER(&r.ranks, 1, HRF_MAX_RANKS) },
+        { "cluster", "FILE", "a machine file (default: this machine)", HRF_OPTION(&r.cluster) },
         { "measure", NULL, "also run the layouts for which this machine has enough processors",
-          HRF_OPTION_FLAG, &r.measure },
-        { "runs", "N", "timed runs of each measured layout (default 3)", HRF_OPTION_INT, &r.runs },
-        { "out", "DIR", "folder for sweep.csv", HRF_OPTION_TEXT, &r.out },
-        { "classes", "N", "outputs of a built-in architecture (default 1000)", HRF_OPTION_INT,
-          &r.classes },
-        { "cache", "DIR", "folder of measured costs and machines", HRF_OPTION_TEXT, &r.cache },
+          HRF_OPTION(&r.measure) },
+        { "runs", "N", "timed runs of each measured layout",
+          HRF_OPTION_NUMBER(&r.runs, 1, HRF_COUNT_LIMIT) },
+        { "out", "DIR", "folder for sweep.csv", HRF_OPTION(&r.out) },
+        { "classes", "N", "outputs of a built-in architecture",
+          HRF_OPTION_NUMBER(&r.classes, 1, HRF_COUNT_LIMIT) },
+        { "cache", "DIR", "folder of measured costs and machines", HRF_OPTION(&r.cache) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);

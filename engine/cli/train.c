@@ -264,8 +264,8 @@ int hrf_engine_train(const struct hrf_command *command, int argc, char **argv)
         return 0;
     }
     struct hrf_error err = { .status = HRF_OK };
-    enum hrf_status status = hrf_trainings_check_jobs(request.jobs, request.threads, &err);
-    if (status == HRF_OK && args.n_operands != 1)
+    enum hrf_status status = HRF_OK;
+    if (args.n_operands != 1)
         status = hrf_error_set(&err, HRF_E_USER, "train needs one file");
     if (status == HRF_OK)
         status = train_with(&request, args.operands[0], &err);

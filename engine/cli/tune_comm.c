@@ -274,14 +274,13 @@ int hrf_engine_tune_comm(const struct hrf_command *command, int argc, char **arg
         { "comm", "C",
           "transport: between threads (loop, default) or between processes started by mpirun or "
           "srun (mpi); between GPUs auto (default), mpi, ipc or nccl",
-          HRF_OPTION_TEXT, &r.comm },
-        { "device", "cuda", "measure between GPUs, one for each process", HRF_OPTION_TEXT,
-          &r.device },
+          HRF_OPTION(&r.comm) },
+        { "device", "cuda", "measure between GPUs, one for each process", HRF_OPTION(&r.device) },
         { "largest", "BYTES", "the largest message (default 16 MiB; between GPUs 256 MiB)",
-          HRF_OPTION_INT, &r.largest },
-        { "cache", "DIR", "folder for the table (default: the user's cache)", HRF_OPTION_TEXT,
-          &r.cache },
-        { "json", NULL, "print the table as JSON: a machine file", HRF_OPTION_FLAG, &r.json },
+          HRF_OPTION_NUMBER(&r.largest, 256, 0x1p32) },
+        { "cache", "DIR", "folder for the table (default: the user's cache)",
+          HRF_OPTION(&r.cache) },
+        { "json", NULL, "print the table as JSON: a machine file", HRF_OPTION(&r.json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_ENGINE_PROGRAM, command, options, argc, argv);
@@ -294,8 +293,6 @@ int hrf_engine_tune_comm(const struct hrf_command *command, int argc, char **arg
         r.largest = (int64_t)(is_cuda ? 256 : 16) << 20;
     if (r.device != NULL && !is_cuda)
         status = hrf_error_set(&err, HRF_E_USER, "--device must be cuda, or not given");
-    else if (r.largest < 256 || r.largest > (int64_t)1 << 32)
-        status = hrf_error_set(&err, HRF_E_USER, "--largest must be from 256 bytes to 4 GiB");
     if (status == HRF_OK)
         status = hrf_joined_run(r.comm == NULL && is_cuda ? "auto" : r.comm, "auto", tune, &r,
                                 &err);

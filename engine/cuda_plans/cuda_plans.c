@@ -436,29 +436,31 @@ static enum hrf_status make_all(struct making *m, struct hrf_error *err)
 
 static int cuda_plans_run(const struct hrf_command *command, int argc, char **argv)
 {
-    struct wanted wanted = { .n_threads = hrf_process_cpu_count() };
+    struct wanted wanted = { .device = NULL };
     const struct hrf_option options[] = {
-        { "device", "FILE", "the GPU: cuDNN's JSON form of its properties", HRF_OPTION_TEXT,
-          &wanted.device },
-        { "out", "DIR", "the set's folder; what is in it already is kept", HRF_OPTION_TEXT,
-          &wanted.out },
+        { "device", "FILE", "the GPU: cuDNN's JSON form of its properties",
+          HRF_OPTION(&wanted.device) },
+        { "out", "DIR", "the set's folder; what is in it already is kept",
+          HRF_OPTION(&wanted.out) },
         { "network", "NET",
           "MODEL:PRECISION:SIZE:BATCH; may be repeated (default: what tools/gpu-check runs, with "
           "its "
           "layouts and rounding rows)",
-          HRF_OPTION_LIST, &wanted.networks },
-        { "bands", "N", "the networks of --network in N bands of rows, too", HRF_OPTION_INT,
-          &wanted.n_bands },
+          HRF_OPTION(&wanted.networks) },
+        { "bands", "N", "the networks of --network in N bands of rows, too",
+          HRF_OPTION_NUMBER(&wanted.n_bands, 0, HRF_COUNT_LIMIT) },
         { "threads", "N", "plans that are built at a time (default: the processors)",
-          HRF_OPTION_INT, &wanted.n_threads },
-        { "read-back", NULL, "then give every plan back to cuDNN, as a start does", HRF_OPTION_FLAG,
-          &wanted.read_back },
-        { "list", NULL, "only print the networks", HRF_OPTION_FLAG, &wanted.list },
+          HRF_OPTION_NUMBER(&wanted.n_threads, 0, 4096) },
+        { "read-back", NULL, "then give every plan back to cuDNN, as a start does",
+          HRF_OPTION(&wanted.read_back) },
+        { "list", NULL, "only print the networks", HRF_OPTION(&wanted.list) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse("hires-cuda-plans", command, options, argc, argv);
     if (args.done)
         return args.exit_code;
+    if (wanted.n_threads == 0)
+        wanted.n_threads = hrf_process_cpu_count();
     struct making m = { .wanted = &wanted, .mutex = PTHREAD_MUTEX_INITIALIZER };
     struct hrf_error err = { .status = HRF_OK };
     enum hrf_status status = HRF_OK;

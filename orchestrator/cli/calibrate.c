@@ -224,19 +224,18 @@ static int calibrate_main(const struct hrf_command *command, int argc, char **ar
 {
     struct request r = { .out = NULL };
     const struct hrf_option options[] = {
-        { "out", "DIR", "run directory (default as for run)", HRF_OPTION_TEXT, &r.out },
+        { "out", "DIR", "run directory (default as for run)", HRF_OPTION(&r.out) },
         { "set", "KEY=VALUE", "override a key, e.g. calibrate.method=entropy; may be repeated",
-          HRF_OPTION_LIST, &r.set },
-        { "list", NULL, "list the stored calibrations", HRF_OPTION_FLAG, &r.list },
-        { "show", "KEY", "show one; the first digits of its key are enough", HRF_OPTION_TEXT,
-          &r.show },
-        { "export", "FILE", "with --show: write the calibration to a file", HRF_OPTION_TEXT,
-          &r.export_to },
-        { "import", "FILE", "read a calibration from a file", HRF_OPTION_TEXT, &r.import_from },
-        { "drop", "KEY", "delete one", HRF_OPTION_TEXT, &r.drop },
+          HRF_OPTION(&r.set) },
+        { "list", NULL, "list the stored calibrations", HRF_OPTION(&r.list) },
+        { "show", "KEY", "show one; the first digits of its key are enough", HRF_OPTION(&r.show) },
+        { "export", "FILE", "with --show: write the calibration to a file",
+          HRF_OPTION(&r.export_to) },
+        { "import", "FILE", "read a calibration from a file", HRF_OPTION(&r.import_from) },
+        { "drop", "KEY", "delete one", HRF_OPTION(&r.drop) },
         { "cache", "DIR", "folder of the database (default: the workflow's 'cache', or the user's)",
-          HRF_OPTION_TEXT, &r.cache },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+          HRF_OPTION(&r.cache) },
+        { "json", NULL, "print JSON", HRF_OPTION(&r.json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

@@ -195,17 +195,17 @@ static int check_main(const struct hrf_command *command, int argc, char **argv)
     bool slides = false;
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
-        { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION_LIST, &set },
-        { "schema", NULL, "print the JSON Schema of workflow files", HRF_OPTION_FLAG, &schema },
-        { "keys", NULL, "print every key with its default and meaning (Markdown)", HRF_OPTION_FLAG,
-          &keys },
-        { "resolved", NULL, "print the workflow with every default filled in", HRF_OPTION_FLAG,
-          &resolved },
+        { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION(&set) },
+        { "schema", NULL, "print the JSON Schema of workflow files", HRF_OPTION(&schema) },
+        { "keys", NULL, "print every key with its default and meaning (Markdown)",
+          HRF_OPTION(&keys) },
+        { "resolved", NULL, "print the workflow with every default filled in",
+          HRF_OPTION(&resolved) },
         { "submit", NULL, "ask Slurm whether it would accept the jobs, without submitting",
-          HRF_OPTION_FLAG, &submit },
+          HRF_OPTION(&submit) },
         { "slides", NULL, "open every slide and say which can be scored, and why others cannot",
-          HRF_OPTION_FLAG, &slides },
-        { "json", NULL, "print the findings as JSON", HRF_OPTION_FLAG, &json },
+          HRF_OPTION(&slides) },
+        { "json", NULL, "print the findings as JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

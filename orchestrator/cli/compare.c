@@ -165,11 +165,11 @@ static int compare_main(const struct hrf_command *command, int argc, char **argv
     bool json = false;
     const struct hrf_option options[] = {
         { "out", "DIR", "write compare.json, study.csv, patch-flips.csv and index.html there",
-          HRF_OPTION_TEXT, &out },
+          HRF_OPTION(&out) },
         { "set", "KEY=VALUE",
           "override aggregate keys for both, e.g. aggregate.threshold=0.3; may be repeated",
-          HRF_OPTION_LIST, &set },
-        { "json", NULL, "print the figures as JSON", HRF_OPTION_FLAG, &json },
+          HRF_OPTION(&set) },
+        { "json", NULL, "print the figures as JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

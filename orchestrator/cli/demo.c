@@ -133,9 +133,8 @@ static int demo_main(const struct hrf_command *command, int argc, char **argv)
     struct hrf_option_list set = { .n_items = 0 };
     bool json = false;
     const struct hrf_option options[] = {
-        { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION_LIST,
-          &set },
-        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &json },
+        { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION(&set) },
+        { "json", NULL, "print the summary as JSON", HRF_OPTION(&json) },
         { NULL },
     };
     const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

@@ -27,30 +27,21 @@ static int demo_data_main(const struct hrf_command *command, int argc, char **ar
     double difficulty = standard.difficulty;
     bool json = false;
     const struct hrf_option options[] = {
-        { "slides", "N", "number of slides, at least 4 (default 42)", HRF_OPTION_INT, &slides },
-        { "seed", "N", "random seed (default 1)", HRF_OPTION_INT, &seed },
-        { "size", "PX", "approximate height and width of a slide in px (default 2800)",
-          HRF_OPTION_INT, &size },
+        { "slides", "N", "number of slides", HRF_OPTION_NUMBER(&slides, 4, 999) },
+        { "seed", "N", "random seed", HRF_OPTION_NUMBER(&seed, 0, HRF_UNBOUNDED) },
+        { "size", "PX", "approximate height and width of a slide in px",
+          HRF_OPTION_NUMBER(&size, 1024, 60000) },
         { "difficulty", "D",
           "0: lesions are plain, and nothing else resembles them; up to 2: lesions and benign "
-          "look-alikes overlap (default 1)",
-          HRF_OPTION_REAL, &difficulty },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+          "look-alikes overlap",
+          HRF_OPTION_NUMBER(&difficulty, 0, 2) },
+        { "json", NULL, "print JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    if (slides < 4 || slides > 999 || size < 1024 || size > 60000) {
-        fprintf(stderr, "%s demo-data: --slides must be 4 to 999, --size 1024 to 60000\n",
-                HRF_PROGRAM);
-        return HRF_EXIT_USAGE;
-    }
-    if (!(difficulty >= 0 && difficulty <= 2)) {
-        fprintf(stderr, "%s demo-data: --difficulty must be 0 to 2\n", HRF_PROGRAM);
-        return HRF_EXIT_USAGE;
-    }
     struct hrf_synth_params params = {
         .n_slides = (int)slides, .seed = (uint64_t)seed, .size = size, .difficulty = difficulty
     };

@@ -225,12 +225,11 @@ static int doctor_main(const struct hrf_command *command, int argc, char **argv)
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
         { "dir", "DIR", "folder where runs will be written (default: the current one)",
-          HRF_OPTION_TEXT, &directory },
-        { "slurm", NULL, "check Slurm even if no workflow needs it", HRF_OPTION_FLAG, &slurm },
-        { "no-probe", NULL, "do not run the two short test jobs", HRF_OPTION_FLAG, &no_probe },
-        { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION_LIST,
-          &set },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+          HRF_OPTION(&directory) },
+        { "slurm", NULL, "check Slurm even if no workflow needs it", HRF_OPTION(&slurm) },
+        { "no-probe", NULL, "do not run the two short test jobs", HRF_OPTION(&no_probe) },
+        { "set", "KEY=VALUE", "override a key of the workflow; may be repeated", HRF_OPTION(&set) },
+        { "json", NULL, "print JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

@@ -28,9 +28,6 @@ static enum hrf_status evaluate_check(const struct hrf_evaluation_params *params
         return hrf_error_set(
             err, HRF_E_USER,
             "--tune chooses a threshold for slide scores: give them with --slides FILE");
-    if (!(params->specificity >= 0.0 && params->specificity <= 1.0))
-        return hrf_error_set(err, HRF_E_USER, "--specificity must be from 0 to 1; it is %g",
-                             params->specificity);
     return HRF_OK;
 }
 
@@ -38,38 +35,36 @@ static int evaluate_main(const struct hrf_command *command, int argc, char **arg
 {
     struct hrf_evaluation_params params = { .n_resamples = HRF_BOOTSTRAP_RESAMPLES, .seed = 1 };
     struct hrf_option_list exclude = { .n_items = 0 };
-    const char *rule = "official";
     int64_t seed = 1;
     bool json = false;
     const struct hrf_option options[] = {
         { "truth", "ROOT", "the data set's folder as downloaded, or its part with the truth",
-          HRF_OPTION_TEXT, &params.truth },
+          HRF_OPTION(&params.truth) },
         { "lesions", "DIR", "a csv of confidence,x,y for each slide, named as the slide",
-          HRF_OPTION_TEXT, &params.lesions },
-        { "slides", "FILE", "a csv of slides and their scores", HRF_OPTION_TEXT, &params.slides },
-        { "column", "TITLE", "the column of --slides that has the scores", HRF_OPTION_TEXT,
-          &params.column },
+          HRF_OPTION(&params.lesions) },
+        { "slides", "FILE", "a csv of slides and their scores", HRF_OPTION(&params.slides) },
+        { "column", "TITLE", "the column of --slides that has the scores",
+          HRF_OPTION(&params.column) },
         { "tune", "FILE",
           "a csv of scores of other slides, e.g. of the training split: the threshold is chosen "
           "there",
-          HRF_OPTION_TEXT, &params.tuning },
+          HRF_OPTION(&params.tuning) },
         { "specificity", "P", "with --tune: the specificity to reach there (default: Youden's J)",
-          HRF_OPTION_REAL, &params.specificity },
+          HRF_OPTION_NUMBER(&params.specificity, 0, 1) },
         { "precision", "P",
           "if --slides is the labels.csv of a run: the precision to judge (default: its first)",
-          HRF_OPTION_TEXT, &params.precision },
-        { "evaluation", "RULE", "official (default), jama or strict; explained above",
-          HRF_OPTION_TEXT, &rule },
-        { "exclude", "SLIDE", "leave this slide out too; may be repeated", HRF_OPTION_LIST,
-          &exclude },
-        { "no-exclusions", NULL, "keep the slides that are known to be wrong", HRF_OPTION_FLAG,
-          &params.no_exclusions },
+          HRF_OPTION(&params.precision) },
+        { "evaluation", "RULE", "explained above",
+          HRF_OPTION_WORDS(&params.rule, hrf_froc_rule_names) },
+        { "exclude", "SLIDE", "leave this slide out too; may be repeated", HRF_OPTION(&exclude) },
+        { "no-exclusions", NULL, "keep the slides that are known to be wrong",
+          HRF_OPTION(&params.no_exclusions) },
         { "outlines", NULL, "use the XML outlines of a slide even if it also has a mask",
-          HRF_OPTION_FLAG, &params.prefer_xml },
-        { "resamples", "N", "number of bootstrap resamples (default 2000)", HRF_OPTION_INT,
-          &params.n_resamples },
-        { "seed", "N", "seed of the bootstrap (default 1)", HRF_OPTION_INT, &seed },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+          HRF_OPTION(&params.prefer_xml) },
+        { "resamples", "N", "number of bootstrap resamples",
+          HRF_OPTION_NUMBER(&params.n_resamples, 1, 1000000) },
+        { "seed", "N", "seed of the bootstrap", HRF_OPTION_NUMBER(&seed, 0, HRF_UNBOUNDED) },
+        { "json", NULL, "print JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -81,13 +76,6 @@ static int evaluate_main(const struct hrf_command *command, int argc, char **arg
     params.n_excluded = exclude.n_items;
     params.seed = (uint64_t)seed;
     enum hrf_status status = evaluate_check(&params, &err);
-    if (status == HRF_OK && !hrf_froc_rule_parse(rule, &params.rule))
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--evaluation must be official, jama or strict; it is '%s'", rule);
-    if (status == HRF_OK && (params.n_resamples < 1 || params.n_resamples > 1000000))
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--resamples must be from 1 to 1000000; it is %lld",
-                               (long long)params.n_resamples);
     if (status == HRF_OK)
         status = hrf_evaluate(&params, &evaluation, &err);
     if (status != HRF_OK)

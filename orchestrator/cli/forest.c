@@ -144,21 +144,21 @@ static int forest_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .threshold = 0.7, .options = HRF_FOREST_DEFAULTS };
     const struct hrf_option options[] = {
-        { "out", "FILE", "where to write: the table, the forest, or the scores", HRF_OPTION_TEXT,
-          &r.out },
-        { "forest", "FILE", "score: the forest", HRF_OPTION_TEXT, &r.forest },
+        { "out", "FILE", "where to write: the table, the forest, or the scores",
+          HRF_OPTION(&r.out) },
+        { "forest", "FILE", "score: the forest", HRF_OPTION(&r.forest) },
         { "precision", "P", "features: use the scores of this precision (default: the run's first)",
-          HRF_OPTION_TEXT, &r.precision },
-        { "threshold", "P", "features: patches with a score above this form regions (default 0.7)",
-          HRF_OPTION_REAL, &r.threshold },
-        { "trees", "N", "train: number of trees (default 1000)", HRF_OPTION_INT,
-          &r.options.n_trees },
-        { "depth", "N", "train: largest depth of a tree (default 8)", HRF_OPTION_INT,
-          &r.options.max_depth },
-        { "seed", "N", "train: seed of the random draws (default 1)", HRF_OPTION_INT,
-          &r.options.seed },
-        { "seen", NULL, "score: also score slides that the forest was trained on", HRF_OPTION_FLAG,
-          &r.seen },
+          HRF_OPTION(&r.precision) },
+        { "threshold", "P", "features: patches with a score above this form regions",
+          HRF_OPTION_NUMBER(&r.threshold, 0, 1) },
+        { "trees", "N", "train: number of trees",
+          HRF_OPTION_NUMBER(&r.options.n_trees, 1, 100000) },
+        { "depth", "N", "train: largest depth of a tree",
+          HRF_OPTION_NUMBER(&r.options.max_depth, 1, 30) },
+        { "seed", "N", "train: seed of the random draws",
+          HRF_OPTION_NUMBER(&r.options.seed, 0, HRF_UNBOUNDED) },
+        { "seen", NULL, "score: also score slides that the forest was trained on",
+          HRF_OPTION(&r.seen) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -168,11 +168,7 @@ static int forest_main(const struct hrf_command *command, int argc, char **argv)
     r.files = args.operands + 1;
     r.n_files = args.n_operands - 1;
     enum hrf_status status = HRF_OK;
-    if (r.options.n_trees < 1 || r.options.n_trees > 100000 || r.options.max_depth < 1 ||
-        r.options.max_depth > 30)
-        status = hrf_error_set(&err, HRF_E_USER,
-                               "--trees must be from 1 to 100000, --depth from 1 to 30");
-    else if (strcmp(args.operands[0], "features") == 0)
+    if (strcmp(args.operands[0], "features") == 0)
         status = features(&r, &err);
     else if (strcmp(args.operands[0], "train") == 0)
         status = train(&r, &err);

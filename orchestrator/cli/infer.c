@@ -232,13 +232,12 @@ static int infer_main(const struct hrf_command *command, int argc, char **argv)
     const char *notify = NULL;
     const struct hrf_option own[] = {
         { "out", "DIR", "run directory (default runs/ and the name of the first operand)",
-          HRF_OPTION_TEXT, &r.out },
-        { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated", HRF_OPTION_LIST,
-          &r.set },
+          HRF_OPTION(&r.out) },
+        { "set", "KEY=VALUE", "set any other key of the workflow; may be repeated",
+          HRF_OPTION(&r.set) },
         HRF_NOTIFY_OPTION(notify),
-        { "dry-run", NULL, "check and plan, but start and write nothing", HRF_OPTION_FLAG,
-          &r.dry_run },
-        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &r.json },
+        { "dry-run", NULL, "check and plan, but start and write nothing", HRF_OPTION(&r.dry_run) },
+        { "json", NULL, "print the summary as JSON", HRF_OPTION(&r.json) },
         { NULL },
     };
     static struct hrf_setting_options options;

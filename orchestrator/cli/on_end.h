@@ -19,7 +19,7 @@ struct hrf_end {
     {                                                                                              \
         "notify", "COMMAND",                                                                       \
             "start this at the end, with a summary as JSON on its standard input (sets on_end)",   \
-            HRF_OPTION_TEXT, &(text)                                                               \
+            HRF_OPTION(&(text))                                                                    \
     }
 /* Adds to `set` the setting on_end=[...] of a command line such as "mail -s 'run ended' me"; *owned
  * is heap, and `set` refers to it. Words are divided at spaces, quotes of both kinds keep spaces, a

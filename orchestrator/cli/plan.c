@@ -395,20 +395,19 @@ static int plan_main(const struct hrf_command *command, int argc, char **argv)
     struct look look = { .json = false };
     struct hrf_option_list set = { .n_items = 0 };
     const struct hrf_option options[] = {
-        { "out", "DIR", "run directory to look for finished work in", HRF_OPTION_TEXT, &directory },
-        { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION_LIST, &set },
-        { "tasks", NULL, "list every task, whether it is cached, and why", HRF_OPTION_FLAG,
-          &look.all },
+        { "out", "DIR", "run directory to look for finished work in", HRF_OPTION(&directory) },
+        { "set", "KEY=VALUE", "override a key; may be repeated", HRF_OPTION(&set) },
+        { "tasks", NULL, "list every task, whether it is cached, and why", HRF_OPTION(&look.all) },
         { "cluster", "FILE", "predict for a machine that this file describes (machines/*.yaml)",
-          HRF_OPTION_TEXT, &look.layout.cluster },
+          HRF_OPTION(&look.layout.cluster) },
         { "ranks", "N", "predict the best layout for these numbers of ranks: 4, 1,2,6 or 1..128",
-          HRF_OPTION_TEXT, &look.layout.ranks },
+          HRF_OPTION(&look.layout.ranks) },
         { "layout", "L", "predict this layout; N stands for the numbers of --ranks (spatial=N)",
-          HRF_OPTION_TEXT, &look.layout.layout },
+          HRF_OPTION(&look.layout.layout) },
         { "timeline", "FILE.json",
           "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
-          HRF_OPTION_TEXT, &look.layout.timeline },
-        { "json", NULL, "print JSON, with every task", HRF_OPTION_FLAG, &look.json },
+          HRF_OPTION(&look.layout.timeline) },
+        { "json", NULL, "print JSON, with every task", HRF_OPTION(&look.json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

@@ -49,8 +49,8 @@ static int report_main(const struct hrf_command *command, int argc, char **argv)
         { "set", "KEY=VALUE",
           "override keys of aggregate, report and features, e.g. aggregate.threshold=0.3; may be "
           "repeated",
-          HRF_OPTION_LIST, &set },
-        { "json", NULL, "print report.json", HRF_OPTION_FLAG, &json },
+          HRF_OPTION(&set) },
+        { "json", NULL, "print report.json", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

@@ -20,13 +20,13 @@ static int run_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct request request = { .out = NULL };
     const struct hrf_option options[] = {
-        { "out", "DIR", "run directory", HRF_OPTION_TEXT, &request.out },
-        { "set", "KEY=VALUE", "override a key of the file; may be repeated", HRF_OPTION_LIST,
-          &request.set },
-        { "executor", "local|slurm", "override executor.type", HRF_OPTION_TEXT, &request.executor },
+        { "out", "DIR", "run directory", HRF_OPTION(&request.out) },
+        { "set", "KEY=VALUE", "override a key of the file; may be repeated",
+          HRF_OPTION(&request.set) },
+        { "executor", "local|slurm", "override executor.type", HRF_OPTION(&request.executor) },
         HRF_NOTIFY_OPTION(request.notify),
-        { "dry-run", NULL, "check and plan, but start nothing", HRF_OPTION_FLAG, &request.dry_run },
-        { "json", NULL, "print the summary as JSON", HRF_OPTION_FLAG, &request.json },
+        { "dry-run", NULL, "check and plan, but start nothing", HRF_OPTION(&request.dry_run) },
+        { "json", NULL, "print the summary as JSON", HRF_OPTION(&request.json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

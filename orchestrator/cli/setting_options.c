@@ -10,11 +10,15 @@
 
 static void add_help(char out[512], const struct hrf_setting *s)
 {
+    const bool has_range = s->type == HRF_SETTING_INT || s->type == HRF_SETTING_REAL;
     const bool shows_default = s->initial != NULL && s->argument != NULL;
     const size_t used = strlen(out);
-    snprintf(out + used, 512 - used, "%s%s%s%s%s", used > 0 ? "; " : "", s->help,
-             shows_default ? " (default " : "", shows_default ? s->initial : "",
-             shows_default ? ")" : "");
+    snprintf(out + used, 512 - used, "%s%s%s%s%s%s", used > 0 ? "; " : "", s->help,
+             has_range ? "; " : "", has_range ? hrf_range_text(s->min, s->max).text : "",
+             !shows_default ? ""
+             : has_range    ? ", default "
+                            : "; default ",
+             shows_default ? s->initial : "");
 }
 
 static size_t find_option(const struct hrf_setting_options *o, const char *name)

@@ -22,7 +22,7 @@ struct hrf_args hrf_cli_parse_json(const struct hrf_command *command, int argc, 
                                    bool *json)
 {
     const struct hrf_option options[] = {
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, json },
+        { "json", NULL, "print JSON", HRF_OPTION(json) },
         { NULL },
     };
     return hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

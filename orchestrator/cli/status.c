@@ -240,9 +240,9 @@ static int status_main(const struct hrf_command *command, int argc, char **argv)
 {
     bool watch = false, json = false;
     const struct hrf_option options[] = {
-        { "watch", NULL, "update the display every second until the driver ends", HRF_OPTION_FLAG,
-          &watch },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+        { "watch", NULL, "update the display every second until the driver ends",
+          HRF_OPTION(&watch) },
+        { "json", NULL, "print JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);

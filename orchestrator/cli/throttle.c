@@ -26,9 +26,9 @@ static int throttle_main(const struct hrf_command *command, int argc, char **arg
     int64_t jobs = -1;
     const struct hrf_option options[] = {
         { "jobs", "N", "at most N jobs at a time, including queued ones; 0: start nothing new",
-          HRF_OPTION_INT, &jobs },
-        { "off", NULL, "as many jobs as the workflow allows", HRF_OPTION_FLAG, &off },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &json },
+          HRF_OPTION_NUMBER(&jobs, 0, HRF_UNBOUNDED) },
+        { "off", NULL, "as many jobs as the workflow allows", HRF_OPTION(&off) },
+        { "json", NULL, "print JSON", HRF_OPTION(&json) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
@@ -37,9 +37,8 @@ static int throttle_main(const struct hrf_command *command, int argc, char **arg
     const char *directory = args.operands[0];
     struct hrf_error err = { .status = HRF_OK };
     HRF_AUTO(hrf_store) store = NULL;
-    if (jobs < -1 || (off && jobs >= 0)) {
-        fprintf(stderr, "%s throttle: %s\n", HRF_PROGRAM,
-                off ? "--jobs and --off cannot be combined" : "--jobs must be 0 or more");
+    if (off && jobs >= 0) {
+        fprintf(stderr, "%s throttle: --jobs and --off cannot be combined\n", HRF_PROGRAM);
         return HRF_EXIT_USAGE;
     }
     /* Fails if there is no run. */

@@ -104,11 +104,11 @@ static int tile_main(const struct hrf_command *command, int argc, char **argv)
 {
     struct request r = { .json = false };
     const struct hrf_option own[] = {
-        { "kept", "FILE.png", "draw what is kept (green) and left out (by reason)", HRF_OPTION_TEXT,
-          &r.kept },
-        { "mask", "FILE.png", "write the tissue mask", HRF_OPTION_TEXT, &r.mask },
-        { "thumbnail", "FILE.png", "write the thumbnail", HRF_OPTION_TEXT, &r.thumbnail },
-        { "json", NULL, "print JSON", HRF_OPTION_FLAG, &r.json },
+        { "kept", "FILE.png", "draw what is kept (green) and left out (by reason)",
+          HRF_OPTION(&r.kept) },
+        { "mask", "FILE.png", "write the tissue mask", HRF_OPTION(&r.mask) },
+        { "thumbnail", "FILE.png", "write the thumbnail", HRF_OPTION(&r.thumbnail) },
+        { "json", NULL, "print JSON", HRF_OPTION(&r.json) },
         { NULL },
     };
     static struct hrf_setting_options options;

@@ -71,21 +71,16 @@ static int view_main(const struct hrf_command *command, int argc, char **argv)
     bool json = false;
     struct hrf_viewer_config config = { .leaflet = LEAFLET, .status = hrf_cli_status_json };
     const struct hrf_option options[] = {
-        { "port", "N", "port to listen on (default: any that is free)", HRF_OPTION_INT, &port },
-        { "leaflet", "DIR", "folder of leaflet.js (default " LEAFLET ")", HRF_OPTION_TEXT,
-          &config.leaflet },
-        { "json", NULL, "print the address as JSON", HRF_OPTION_FLAG, &json },
+        { "port", "N", "port to listen on; 0, the default: any that is free",
+          HRF_OPTION_NUMBER(&port, 0, 65535) },
+        { "leaflet", "DIR", "folder of leaflet.js", HRF_OPTION(&config.leaflet) },
+        { "json", NULL, "print the address as JSON", HRF_OPTION(&json) },
         { NULL },
     };
     const struct hrf_args args = hrf_args_parse(HRF_PROGRAM, command, options, argc, argv);
     if (args.done)
         return args.exit_code;
     struct hrf_error err = { .status = HRF_OK };
-    if (port < 0 || port > 65535) {
-        fprintf(stderr, "%s view: --port must be 1 to 65535, or 0 for any that is free\n",
-                HRF_PROGRAM);
-        return HRF_EXIT_USAGE;
-    }
     if (!hrf_viewer_is_of_training(args.operands[0]) &&
         check_leaflet(config.leaflet, &err) != HRF_OK) {
         hrf_cli_fail(command->name, &err);

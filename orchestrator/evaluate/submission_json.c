@@ -69,7 +69,7 @@ static void put_froc(json_t *object, const struct hrf_evaluation *e)
 static json_t *froc_json(const struct hrf_evaluation *e)
 {
     json_t *object = json_object();
-    hrf_json_put_text(object, "evaluation", hrf_froc_rule_name(e->params.rule));
+    hrf_json_put_text(object, "evaluation", hrf_froc_rule_names[e->params.rule]);
     put_slides(object, &e->lesion_task);
     put_count(object, "truth_from_masks", e->n_masks);
     put_count(object, "truth_from_outlines", e->n_outlines);

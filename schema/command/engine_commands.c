@@ -174,7 +174,8 @@ bool hrf_engine_is_handed_over(enum hrf_engine_command command)
 
 /* ---- model ---- */
 
-#define OPTION(member) HRF_OPTION_OF(struct hrf_model_request, member)
+#define OPTION(member)      HRF_OPTION_OF(struct hrf_model_request, member)
+#define NUMBER(member, ...) HRF_OPTION_NUMBER_OF(struct hrf_model_request, member, __VA_ARGS__)
 const struct hrf_request_option hrf_model_options[] = {
     { "output", "FILE", "make: the ONNX file to write", OPTION(output) },
     { "weights", "FILE", "make: the weights of an encoder, a safetensors file with timm's names",
@@ -187,30 +188,30 @@ const struct hrf_request_option hrf_model_options[] = {
       "make, with weights: write them into a second file, FILE.data (always above 2 GiB)",
       OPTION(external) },
     { "heads", "N", "make, with weights: attention heads (default: the encoder's own)",
-      OPTION(heads) },
-    { "classes", "N",
-      "make, check: outputs of the head (default 2); check with 0: an embedding, of any width",
-      OPTION(classes) },
+      NUMBER(heads, 0, 1024) },
+    { "classes", "N", "make, check: outputs of the head; check with 0: an embedding, of any width",
+      NUMBER(classes, 0, HRF_COUNT_LIMIT) },
     { "activation", "WORD",
       "make, check: softmax or sigmoid is added to raw outputs; check: none: nothing, auto: what "
       "the model lacks to give probabilities (default); segmentation: the outputs are of pixels",
       OPTION(activation) },
-    { "size", "PX", "image size", OPTION(size) },
-    { "batch", "N", "inspect, check: images in a batch (default 1)", OPTION(batch) },
-    { "seed", "N", "make: seed of the random weights (default 1)", OPTION(seed) },
-    { "memory", "BYTES", "check: memory limit (default: no limit)", OPTION(memory) },
+    { "size", "PX", "image size", NUMBER(size, 0, HRF_COUNT_LIMIT) },
+    { "batch", "N", "inspect, check: images in a batch", NUMBER(batch, 1, HRF_COUNT_LIMIT) },
+    { "seed", "N", "make: seed of the random weights", NUMBER(seed, 0, HRF_UNBOUNDED) },
+    { "memory", "BYTES", "check: memory limit (default: no limit)",
+      NUMBER(memory, 0, HRF_UNBOUNDED) },
     { "max-memory", "BYTES",
       "check: largest allowed tensor for one image, and limit of all constants together "
       "(default 256 GiB)",
-      OPTION(max_memory) },
+      NUMBER(max_memory, 0, HRF_UNBOUNDED) },
     { "max-operations", "N",
       "check: largest allowed number of operations for one image (default 1e16)",
-      OPTION(max_operations) },
+      NUMBER(max_operations, 0, HRF_UNBOUNDED) },
     { "shapes", NULL, "check: check only shapes, do not set up the network", OPTION(shapes) },
     { "tissue", NULL, "check: whether the network can find tissue (tiler.tissue.method onnx)",
       OPTION(tissue) },
     { "class", "N", "check --tissue: the output that is tissue, from 0 (default: the last)",
-      OPTION(class) },
+      NUMBER(class, 0, HRF_COUNT_LIMIT) },
     { "layout", "L", "check: layout of the ranks that share the network, e.g. spatial=2,stages=2",
       OPTION(layout) },
     { "keep", "NAME", "check: a node or tensor that stays in float32 with int8; may be repeated",
@@ -218,6 +219,7 @@ const struct hrf_request_option hrf_model_options[] = {
     { "json", NULL, "inspect: print JSON", OPTION(json) },
     { NULL },
 };
+#undef NUMBER
 #undef OPTION
 const struct hrf_model_request hrf_model_request_initial = {
     .classes = 2, .batch = 1, .seed = 1, .class = -1
@@ -242,13 +244,15 @@ enum hrf_status hrf_model_identity_read(const json_t *answer, struct hrf_model_i
 
 /* ---- train ---- */
 
-#define OPTION(member) HRF_OPTION_OF(struct hrf_train_request, member)
+#define OPTION(member)      HRF_OPTION_OF(struct hrf_train_request, member)
+#define NUMBER(member, ...) HRF_OPTION_NUMBER_OF(struct hrf_train_request, member, __VA_ARGS__)
 const struct hrf_request_option hrf_train_options[] = {
-    { "jobs", "N", "so many trainings side by side (1)", OPTION(jobs) },
-    { "threads", "N", "of each training (default: the cores divided by --jobs)", OPTION(threads) },
-    { "fold", "N", "only this fold, from 0", OPTION(fold) },
+    { "jobs", "N", "so many trainings side by side", NUMBER(jobs, 1, 1024) },
+    { "threads", "N", "of each training (default: the cores divided by --jobs)",
+      NUMBER(threads, 0, 4096) },
+    { "fold", "N", "only this fold, from 0", NUMBER(fold, 0, HRF_UNBOUNDED) },
     { "seed", "N", "only this seed", OPTION(seed) },
-    { "device", "NAME", "cpu (default), or ref (plain C in double precision)", OPTION(device) },
+    { "device", "NAME", "cpu, or ref (plain C in double precision)", OPTION(device) },
     { "comm", "C",
       "ranks of train.layout are threads (loop, default) or processes under mpirun (mpi)",
       OPTION(comm) },
@@ -262,6 +266,7 @@ const struct hrf_request_option hrf_train_options[] = {
     { "keys", NULL, "print the keys of FILE.yaml", OPTION(keys) },
     { NULL },
 };
+#undef NUMBER
 #undef OPTION
 const struct hrf_train_request hrf_train_request_initial = { .jobs = 1,
                                                              .fold = -1,
@@ -301,11 +306,12 @@ enum hrf_status hrf_listed_trainings_read(const char *path, struct hrf_listed_tr
 
 /* ---- plan, ranks ---- */
 
-#define OPTION(member) HRF_OPTION_OF(struct hrf_plan_request, member)
+#define OPTION(member)      HRF_OPTION_OF(struct hrf_plan_request, member)
+#define NUMBER(member, ...) HRF_OPTION_NUMBER_OF(struct hrf_plan_request, member, __VA_ARGS__)
 const struct hrf_request_option hrf_plan_options[] = {
     { "model", "ARCH|FILE", "built-in architecture or ONNX file", OPTION(model) },
-    { "size", "PX", "image size (default: the file's, or 256)", OPTION(size) },
-    { "batch", "N", "images in a batch (default 1)", OPTION(batch) },
+    { "size", "PX", "image size (default: the file's, or 256)", NUMBER(size, 0, HRF_COUNT_LIMIT) },
+    { "batch", "N", "images in a batch", NUMBER(batch, 1, HRF_COUNT_LIMIT) },
     { "precision", "P", "",
       HRF_OPTION_WORD_OF(struct hrf_plan_request, precision, hrf_precision_names) },
     { "layout", "L",
@@ -313,25 +319,27 @@ const struct hrf_request_option hrf_plan_options[] = {
       "fastest that fits",
       OPTION(layout) },
     { "processes", "N", "ranks are processes, N on each machine (default: threads of one process)",
-      OPTION(processes) },
+      NUMBER(processes, 0, HRF_COUNT_LIMIT) },
     { "ranks", "N", "numbers of ranks: 4, a list 1,2,6, or 1..128 for 1, 2, 4 ... 128",
       OPTION(ranks) },
     { "cluster", "FILE", "a machine file (machines/*.yaml; default: this machine)",
       OPTION(cluster) },
     { "costs", "FILE", "file with measured costs of nodes (default: those that 'profile' saved)",
       OPTION(costs) },
-    { "memory", "GIB", "memory limit of a rank (default: what the machine has)", OPTION(memory) },
+    { "memory", "GIB", "memory limit of a rank (default: what the machine has)",
+      NUMBER(memory, 0, HRF_UNBOUNDED) },
     { "timeline", "FILE.json",
       "write what every rank does when; 'tools/draw timeline' of the source tree draws it",
       OPTION(timeline) },
-    { "threads", "N", "threads of a rank, for measured costs (default 1)", OPTION(threads) },
+    { "threads", "N", "threads of a rank, for measured costs", NUMBER(threads, 1, 4096) },
     { "train", NULL, "a step of training in place of the network: a loss and its gradients",
       OPTION(train) },
-    { "classes", "N", "outputs of a built-in architecture (default 1000)", OPTION(classes) },
+    { "classes", "N", "outputs of a built-in architecture", NUMBER(classes, 1, HRF_COUNT_LIMIT) },
     { "cache", "DIR", "folder of measured costs and machines", OPTION(cache) },
     { "json", NULL, "print JSON", OPTION(json) },
     { NULL },
 };
+#undef NUMBER
 #undef OPTION
 const struct hrf_plan_request hrf_plan_request_initial = {
     .precision = HRF_FP32, .batch = 1, .classes = 1000, .threads = 1
@@ -339,7 +347,7 @@ const struct hrf_plan_request hrf_plan_request_initial = {
 
 const struct hrf_request_option hrf_ranks_options[] = {
     { "expect", "N", "fail unless there are N ranks",
-      HRF_OPTION_OF(struct hrf_ranks_request, expect) },
+      HRF_OPTION_NUMBER_OF(struct hrf_ranks_request, expect, 0, HRF_COUNT_LIMIT) },
     { NULL },
 };
 

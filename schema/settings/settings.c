@@ -4,6 +4,7 @@
 
 #include "base/fields.h"
 #include "base/message.h"
+#include "base/quantity.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -187,15 +188,6 @@ enum hrf_status hrf_settings_from_json(const json_t *object, const char *where,
 
 /* ---- what a setting takes, for people ---- */
 
-static void add_range(const struct hrf_setting *key, struct hrf_strbuf *out)
-{
-    const bool has_max = key->max > 0 && key->max < 1e15;
-    if (has_max)
-        hrf_strbuf_addf(out, ", %.12g to %.12g", key->min, key->max);
-    else
-        hrf_strbuf_addf(out, ", at least %.12g", key->min);
-}
-
 void hrf_setting_add_type(const struct hrf_setting *key, struct hrf_strbuf *out)
 {
     static const char *const kinds[] = {
@@ -219,7 +211,7 @@ void hrf_setting_add_type(const struct hrf_setting *key, struct hrf_strbuf *out)
     hrf_strbuf_adds(out, kinds[key->type]);
     if (key->type == HRF_SETTING_INT || key->type == HRF_SETTING_REAL ||
         key->type == HRF_SETTING_TRIPLE)
-        add_range(key, out);
+        hrf_strbuf_addf(out, ", %s", hrf_range_text(key->min, key->max).text);
 }
 
 static bool describe(const char *name, char *out, size_t size)
@@ -459,12 +451,4 @@ struct hrf_tile_region hrf_tiler_region(const struct hrf_workflow_tiler *t)
 const char *hrf_fit_method_name(enum hrf_fit_method method)
 {
     return hrf_words_fit[method];
-}
-
-enum hrf_fit_method hrf_fit_method_find(const char *name)
-{
-    int i = 0;
-    while (i < HRF_N_FIT_METHODS && strcmp(hrf_words_fit[i], name) != 0)
-        i++;
-    return (enum hrf_fit_method)i;
 }

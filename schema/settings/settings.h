@@ -506,7 +506,6 @@ struct hrf_tile_region {
 };
 struct hrf_tile_region hrf_tiler_region(const struct hrf_workflow_tiler *tiler);
 const char *hrf_fit_method_name(enum hrf_fit_method method);
-enum hrf_fit_method hrf_fit_method_find(const char *name); /* HRF_N_FIT_METHODS: it is none */
 const char *hrf_score_method_name(enum hrf_score_method method);
 const char *hrf_tissue_method_name(enum hrf_tissue_method method);
 const char *hrf_head_choice_name(enum hrf_head_choice choice);

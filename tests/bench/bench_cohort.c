@@ -123,7 +123,7 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
 {
     const char *out = NULL;
     const struct hrf_option options[] = {
-        { "out", "DIR", "the run directory to make", HRF_OPTION_TEXT, &out },
+        { "out", "DIR", "the run directory to make", HRF_OPTION(&out) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse("bench_cohort", command, options, argc, argv);

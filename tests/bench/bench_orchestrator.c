@@ -317,10 +317,10 @@ static int run_bench(const struct hrf_command *command, int argc, char **argv)
 {
     struct bench b = { .n_slides = 10000, .n_tasks = 100000, .n_jobs = 10000, .n_ticks = 200 };
     const struct hrf_option options[] = {
-        { "slides", "N", "slides to take in (default 10000)", HRF_OPTION_INT, &b.n_slides },
-        { "tasks", "N", "infer tasks to plan (default 100000)", HRF_OPTION_INT, &b.n_tasks },
-        { "jobs", "N", "running jobs (default 10000)", HRF_OPTION_INT, &b.n_jobs },
-        { "ticks", "N", "of the loop (default 200)", HRF_OPTION_INT, &b.n_ticks },
+        { "slides", "N", "slides to take in", HRF_OPTION_NUMBER(&b.n_slides, 1, HRF_UNBOUNDED) },
+        { "tasks", "N", "infer tasks to plan", HRF_OPTION_NUMBER(&b.n_tasks, 1, HRF_UNBOUNDED) },
+        { "jobs", "N", "running jobs", HRF_OPTION_NUMBER(&b.n_jobs, 1, HRF_UNBOUNDED) },
+        { "ticks", "N", "of the loop", HRF_OPTION_NUMBER(&b.n_ticks, 1, HRF_UNBOUNDED) },
         { NULL },
     };
     struct hrf_args args = hrf_args_parse("bench_orchestrator", command, options, argc, argv);

@@ -3,7 +3,7 @@
 # from the truth as it was drawn.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 expect_code 2 "$flow" demo-data "$scratch/cohort" --difficulty 3
-expect_text "--difficulty must be 0 to 2"
+expect_text "--difficulty takes a number, 0 to 2, not"
 expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 14 --size 2400 --difficulty 2
 make_workflow "$scratch/w.yaml"
 expect_code 3 "$flow" run "$scratch/w.yaml" --out "$scratch/run" \

@@ -48,13 +48,6 @@ bool hrf_trainings_is_one(const struct hrf_trainings *t)
     return t->only_fold >= 0 && t->only_seed != NULL;
 }
 
-enum hrf_status hrf_trainings_check_jobs(int64_t jobs, int64_t threads, struct hrf_error *err)
-{
-    return jobs < 1 || jobs > 1024 || threads < 0 || threads > 4096
-               ? hrf_error_set(err, HRF_E_USER, "--jobs is 1 to 1024, --threads 0 to 4096")
-               : HRF_OK;
-}
-
 enum hrf_status hrf_trainings_check(const struct hrf_trainings *t, struct hrf_error *err)
 {
     for (int64_t i = 0; i < hrf_trainings_count(t); i++)

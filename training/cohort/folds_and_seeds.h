@@ -37,9 +37,6 @@ int64_t hrf_trainings_seed(const struct hrf_trainings *t, int64_t i);
 char *hrf_training_name(int64_t fold, int64_t seed);
 char *hrf_trainings_folder(const struct hrf_trainings *t, int64_t i);
 bool hrf_trainings_is_wanted(const struct hrf_trainings *t, int64_t i);
-/* HRF_E_USER: these are no numbers for --jobs and --threads. */
-HRF_CHECKED enum hrf_status hrf_trainings_check_jobs(int64_t jobs, int64_t threads,
-                                                     struct hrf_error *err);
 /* HRF_E_USER: only_fold and only_seed name no training. */
 HRF_CHECKED enum hrf_status hrf_trainings_check(const struct hrf_trainings *t,
                                                 struct hrf_error *err);

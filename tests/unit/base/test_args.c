@@ -40,15 +40,14 @@ static const struct hrf_command command = {
 static struct hrf_args parse(struct values *v, int argc, const char *const *words)
 {
     const struct hrf_option options[] = {
-        { "flag", NULL, "a flag", HRF_OPTION_FLAG, &v->flag },
-        { "text", "TEXT", "a text", HRF_OPTION_TEXT, &v->text },
-        { "number", "N", "a number", HRF_OPTION_INT, &v->number },
-        { "real", "X", "a real", HRF_OPTION_REAL, &v->real },
+        { "flag", NULL, "a flag", HRF_OPTION(&v->flag) },
+        { "text", "TEXT", "a text", HRF_OPTION(&v->text) },
+        { "number", "N", "a number", HRF_OPTION_NUMBER(&v->number, -10, 10) },
+        { "real", "X", "a real", HRF_OPTION_NUMBER(&v->real, 0, HRF_UNBOUNDED) },
         { "item", "I",
           "again and again, in words that go on for longer than the line of a terminal is wide",
-          HRF_OPTION_LIST, &v->list },
-        { "colour", "C", "(default red)", HRF_OPTION_WORD,
-          &(struct hrf_option_word){ &v->colour, colours } },
+          HRF_OPTION(&v->list) },
+        { "colour", "C", "", HRF_OPTION_WORDS(&v->colour, colours) },
         { NULL },
     };
     return hrf_args_parse("prog", &command, options, argc, (char **)(uintptr_t)words);
@@ -113,8 +112,8 @@ static void a_request_becomes_words_and_back(void **state)
     (void)state;
     static const struct hrf_request_option table[] = {
         { "text", "T", "", HRF_OPTION_OF(struct values, text) },
-        { "number", "N", "", HRF_OPTION_OF(struct values, number) },
-        { "real", "R", "", HRF_OPTION_OF(struct values, real) },
+        { "number", "N", "", HRF_OPTION_NUMBER_OF(struct values, number, -10, 10) },
+        { "real", "R", "", HRF_OPTION_NUMBER_OF(struct values, real, 0, 1) },
         { "flag", NULL, "", HRF_OPTION_OF(struct values, flag) },
         { "item", "I", "", HRF_OPTION_OF(struct values, list) },
         { "colour", "C", "", HRF_OPTION_WORD_OF(struct values, colour, colours) },
@@ -185,10 +184,16 @@ static void wrong_use_ends_with_2_and_says_what(void **state)
     static const struct {
         const char *words[3], *said;
     } cases[] = {
-        { { "in", "--number", "3.5" }, "prog cut: --number takes a whole number, not '3.5'" },
+        { { "in", "--number", "3.5" },
+          "prog cut: --number takes a whole number, -10 to 10, not '3.5'" },
         { { "in", "--number", "99999999999999999999" }, "--number takes a whole number" },
-        { { "in", "--real", "" }, "--real takes a number, not ''" },
-        { { "in", "--real=fast", "x" }, "--real takes a number, not 'fast'" },
+        { { "in", "--real", "" }, "--real takes a number, at least 0, not ''" },
+        { { "in", "--real=fast", "x" }, "--real takes a number, at least 0, not 'fast'" },
+        { { "in", "--number", "11" }, "--number takes a whole number, -10 to 10, not '11'" },
+        { { "in", "--number", "-11" }, "--number takes a whole number, -10 to 10, not '-11'" },
+        { { "in", "--real", "-0.001" }, "--real takes a number, at least 0, not '-0.001'" },
+        { { "in", "--real", "nan" }, "--real takes a number, at least 0, not 'nan'" },
+        { { "in", "--real", "inf" }, "--real takes a number, at least 0, not 'inf'" },
         { { "in", "--flag=yes", "x" }, "takes no value: '--flag=yes'" },
         { { "in", "out", "--text" }, "a value must follow '--text'" },
         { { "in", "out", "more" }, "one argument too many: 'more'" },
@@ -230,16 +235,18 @@ static void too_many_of_a_list_are_refused(void **state)
 static void help_names_operands_and_options_on_stdout(void **state)
 {
     (void)state;
-    struct values v = { .number = 0 };
+    struct values v = { .number = 7 };
     struct capture c;
     capture_start(&c, STDOUT_FILENO);
-    const struct hrf_args args = PARSE(&v, "--help");
+    const struct hrf_args args = PARSE(&v, "--number", "8", "--help"); /* of the default, not 8 */
     capture_stop(&c);
     assert_true(args.done);
     assert_int_equal(args.exit_code, 0);
     assert_non_null(strstr(c.text, "usage: prog cut [options] FILE\n"));
     assert_non_null(strstr(c.text, "--number N"));
-    assert_non_null(strstr(c.text, " red, green or blue (default red)\n"));
+    assert_non_null(strstr(c.text, " a number; -10 to 10, default 7\n"));
+    assert_non_null(strstr(c.text, " a real; at least 0\n"));
+    assert_non_null(strstr(c.text, " red, green or blue; default red\n"));
     assert_non_null(strstr(c.text, "again and again, in words that go on for longer than the line "
                                    "of a\n                               terminal is wide\n"));
     assert_non_null(
