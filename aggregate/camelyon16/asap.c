@@ -315,25 +315,32 @@ bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y)
     return inside;
 }
 
-enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned char value,
-                                 struct hrf_outline_raster *raster, struct hrf_error *err)
+void hrf_outlines_add_areas(const struct hrf_outlines *outlines,
+                            int32_t (*value_of)(const void *context,
+                                                const struct hrf_outline *outline),
+                            const void *context, struct hrf_outline_areas *areas)
 {
-    HRF_TRY(hrf_outline_raster_add_area(raster, value, err));
-    return hrf_outline_raster_add_ring(raster, outline->points, outline->n_points, err);
+    for (int are_cut_out = 0; are_cut_out < 2; are_cut_out++)
+        for (size_t i = 0; i < outlines->n_items; i++) {
+            const struct hrf_outline *o = &outlines->items[i];
+            const int32_t value = value_of(context, o);
+            if (are_cut_out ? value >= 0 || o->role != HRF_OUTLINE_CUTOUT : value < 0)
+                continue;
+            hrf_outline_areas_add(areas, are_cut_out ? 0 : (unsigned char)value);
+            hrf_outline_areas_add_ring(areas, o->points, o->n_points);
+        }
+}
+
+static int32_t lesion_value(const void *context, const struct hrf_outline *outline)
+{
+    const unsigned char *value = context;
+    return outline->role == HRF_OUTLINE_LESION ? *value : -1;
 }
 
 void hrf_outlines_add_lesions(const struct hrf_outlines *outlines, unsigned char value,
                               struct hrf_outline_areas *areas)
 {
-    static const enum hrf_outline_role order[] = { HRF_OUTLINE_LESION, HRF_OUTLINE_CUTOUT };
-    for (size_t pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < outlines->n_items; i++) {
-            const struct hrf_outline *o = &outlines->items[i];
-            if (o->role != order[pass])
-                continue;
-            hrf_outline_areas_add(areas, o->role == HRF_OUTLINE_LESION ? value : 0);
-            hrf_outline_areas_add_ring(areas, o->points, o->n_points);
-        }
+    hrf_outlines_add_areas(outlines, lesion_value, &value, areas);
 }
 
 bool hrf_outlines_in_lesion(const struct hrf_outlines *outlines, double x, double y)

@@ -56,12 +56,14 @@ bool hrf_annotation_is_mask(const char *path);
 /* True if the point is inside by the even-odd rule. A point on an edge belongs to exactly one of
  * the two areas that share the edge. */
 bool hrf_outline_contains(const struct hrf_outline *outline, double x, double y);
-/* Adds the outline to a raster as an area of that value. A pixel is painted if its centre is
- * inside, with exactly the result of hrf_outline_contains(). */
-HRF_CHECKED enum hrf_status hrf_outline_draw(const struct hrf_outline *outline, unsigned char value,
-                                             struct hrf_outline_raster *raster,
-                                             struct hrf_error *err);
-/* Adds the lesions as areas of that value and then the cut-outs, which win, as areas of 0. */
+/* Adds the outlines as areas of the value that value_of() gives each, and then those cut-outs to
+ * which it gives -1, which win, as areas of 0. Others of -1 are left out. A pixel is painted if its
+ * centre is inside, with exactly the result of hrf_outline_contains(). */
+void hrf_outlines_add_areas(const struct hrf_outlines *outlines,
+                            int32_t (*value_of)(const void *context,
+                                                const struct hrf_outline *outline),
+                            const void *context, struct hrf_outline_areas *areas);
+/* The same with `value` for each lesion. */
 void hrf_outlines_add_lesions(const struct hrf_outlines *outlines, unsigned char value,
                               struct hrf_outline_areas *areas);
 /* True if the point is in a lesion and in no cut-out. */

@@ -2,7 +2,7 @@
 #include "aggregate/study/segmentation_task.h"
 
 #include "aggregate/segmentation/mask.h"
-#include "tiler/outline/outline_raster.h"
+#include "tiler/outline/outline_areas.h"
 
 #include <math.h>
 #include <strings.h>
@@ -21,13 +21,14 @@ struct judging {
 
 /* ---- truth ---- */
 
-/* The index of the class that an outline shows; -1: none, or it is cut out. */
-static int32_t class_of(const struct hrf_cohort *cohort, const struct hrf_outline *outline)
+/* The value of the class that an outline shows, its index plus 1; -1: none, or it is cut out. */
+static int32_t outline_value(const void *context, const struct hrf_outline *outline)
 {
+    const struct hrf_cohort *cohort = context;
     for (size_t i = 0; i < cohort->n_classes; i++)
         if (strcasecmp(outline->group, cohort->classes[i]) == 0)
-            return (int32_t)i;
-    return outline->role == HRF_OUTLINE_LESION ? (int32_t)cohort->positive : -1;
+            return (int32_t)i + 1;
+    return outline->role == HRF_OUTLINE_LESION ? (int32_t)cohort->positive + 1 : -1;
 }
 
 /* Pixel i of a level stands for pixel i * 2^level + 2^(level - 1) of the mask. */
@@ -44,21 +45,15 @@ static enum hrf_status draw_outlines(struct judging *j, const struct hrf_outline
                                           .y = axis_of(j->level, j->mask->down_y),
                                           .width = j->size.width,
                                           .height = j->size.height };
-    HRF_AUTO_RELEASE(hrf_outline_raster) raster;
-    hrf_outline_raster_init(&raster, &grid);
+    HRF_AUTO_RELEASE(hrf_outline_areas) areas = { .items = NULL };
     j->is_judged[j->cohort->positive] = true;
     for (size_t i = 0; i < outlines->n_items; i++) {
-        const int32_t class = class_of(j->cohort, &outlines->items[i]);
-        if (class < 0)
-            continue;
-        j->is_judged[class] = true;
-        HRF_TRY(hrf_outline_draw(&outlines->items[i], (unsigned char)(class + 1), &raster, err));
+        const int32_t value = outline_value(j->cohort, &outlines->items[i]);
+        if (value > 0)
+            j->is_judged[value - 1] = true;
     }
-    for (size_t i = 0; i < outlines->n_items; i++)
-        if (outlines->items[i].role == HRF_OUTLINE_CUTOUT &&
-            class_of(j->cohort, &outlines->items[i]) < 0)
-            HRF_TRY(hrf_outline_draw(&outlines->items[i], 0, &raster, err));
-    return hrf_outline_raster_paint(&raster, j->truth, NULL, err);
+    hrf_outlines_add_areas(outlines, outline_value, j->cohort, &areas);
+    return hrf_outline_areas_paint(&areas, &grid, j->truth, NULL, err);
 }
 
 /* Each pixel from the pixel of the annotation at its centre. */
