@@ -100,8 +100,8 @@ enum hrf_status hrf_file_open(const char *path, int *fd, struct hrf_error *err)
     return HRF_OK;
 }
 
-enum hrf_status hrf_file_open_below(const char *directory, const char *path, int *fd,
-                                    struct hrf_error *err)
+static enum hrf_status open_below(const char *directory, const char *path, int *fd,
+                                  struct hrf_error *err)
 {
     enum { COMMON = O_RDONLY | O_CLOEXEC | O_NOFOLLOW };
     const size_t n = strlen(directory);
@@ -136,12 +136,10 @@ enum hrf_status hrf_file_open_below(const char *directory, const char *path, int
     return HRF_OK;
 }
 
-enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t *n_bytes,
-                              struct hrf_error *err)
+static enum hrf_status read_opened(int fd, const char *path, size_t limit, char **out,
+                                   size_t *n_bytes, struct hrf_error *err)
 {
-    HRF_AUTO_CLOSE int fd = -1;
     struct stat st;
-    HRF_TRY(hrf_file_open(path, &fd, err));
     if (fstat(fd, &st) != 0)
         return hrf_error_set_errno(err, errno, "cannot stat '%s'", path);
     if (st.st_size == 0)
@@ -158,6 +156,40 @@ enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t
     *out = bytes;
     *n_bytes = n;
     bytes = NULL;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_file_read(const char *path, size_t limit, char **out, size_t *n_bytes,
+                              struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = -1;
+    HRF_TRY(hrf_file_open(path, &fd, err));
+    return read_opened(fd, path, limit, out, n_bytes, err);
+}
+
+enum hrf_status hrf_file_read_below(const char *directory, const char *path, size_t limit,
+                                    char **out, size_t *n_bytes, struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = -1;
+    HRF_TRY(open_below(directory, path, &fd, err));
+    return read_opened(fd, path, limit, out, n_bytes, err);
+}
+
+enum hrf_status hrf_file_read_tail_below(const char *directory, const char *path, size_t limit,
+                                         char **out, size_t *n_bytes, bool *is_cut,
+                                         struct hrf_error *err)
+{
+    HRF_AUTO_CLOSE int fd = -1;
+    HRF_AUTO_FREE char *bytes = hrf_alloc(limit + 1);
+    HRF_TRY(open_below(directory, path, &fd, err));
+    const off_t end = lseek(fd, 0, SEEK_END);
+    const bool cut = end > (off_t)limit;
+    if (end < 0 || lseek(fd, cut ? end - (off_t)limit : 0, SEEK_SET) < 0)
+        return hrf_error_set_errno(err, errno, "cannot seek in '%s'", path);
+    HRF_TRY(read_all(fd, path, bytes, limit, n_bytes, err));
+    bytes[*n_bytes] = '\0';
+    *is_cut = cut;
+    HRF_MOVE(*out, bytes);
     return HRF_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,11 +13,6 @@
  * socket or a device it returns HRF_E_USER with a text that says what it is, without waiting for
  * it. The caller closes *fd. */
 HRF_CHECKED enum hrf_status hrf_file_open(const char *path, int *fd, struct hrf_error *err);
-/* Opens a regular file below `directory` for reading; `path` is relative to the directory, or
- * begins with it. Neither the file nor a folder on the way may be a link, because a link could lead
- * out of the directory. This is for folders that others may write to, such as a run directory. */
-HRF_CHECKED enum hrf_status hrf_file_open_below(const char *directory, const char *path, int *fd,
-                                                struct hrf_error *err);
 /* Makes the check of hrf_file_open() without opening the file, for libraries that open files by
  * their path. */
 HRF_CHECKED enum hrf_status hrf_file_check(const char *path, struct hrf_error *err);
@@ -24,6 +20,16 @@ HRF_CHECKED enum hrf_status hrf_file_check(const char *path, struct hrf_error *e
  * *n_bytes. A file of more than `limit` bytes is refused. */
 HRF_CHECKED enum hrf_status hrf_file_read(const char *path, size_t limit, char **out,
                                           size_t *n_bytes, struct hrf_error *err);
+/* The same of a regular file below `directory`; `path` is relative to the directory, or begins with
+ * it. Neither the file nor a folder on the way may be a link, because a link could lead out of the
+ * directory. This is for folders that others may write to, such as a run directory. */
+HRF_CHECKED enum hrf_status hrf_file_read_below(const char *directory, const char *path,
+                                                size_t limit, char **out, size_t *n_bytes,
+                                                struct hrf_error *err);
+/* Reads its last bytes, at most `limit`, with a NUL after them; *is_cut: there are more before. */
+HRF_CHECKED enum hrf_status hrf_file_read_tail_below(const char *directory, const char *path,
+                                                     size_t limit, char **out, size_t *n_bytes,
+                                                     bool *is_cut, struct hrf_error *err);
 /* Replaces a file: writes a temporary file beside it, syncs it, renames it and syncs the directory.
  * If `path` is a device or a pipe, the bytes are written to it directly. */
 HRF_CHECKED enum hrf_status hrf_file_write_atomic(const char *path, const void *bytes,

@@ -20,18 +20,6 @@ void run_faults_release(struct run_faults *faults)
     hrf_free(faults->lacking);
 }
 
-/* Reads the end of a file below the run directory, at most `size` - 1 bytes. */
-static void read_tail(const char *directory, const char *path, char *out, size_t size)
-{
-    HRF_AUTO_CLOSE int fd = -1;
-    if (path == NULL || hrf_file_open_below(directory, path, &fd, NULL) != HRF_OK)
-        fd = -1;
-    const off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-    const off_t from = end > (off_t)size - 1 ? end - ((off_t)size - 1) : 0;
-    const ssize_t n = fd >= 0 ? pread(fd, out, size - 1, from) : 0;
-    out[n > 0 ? n : 0] = '\0';
-}
-
 /* Returns the last line that has words: mpirun ends its messages with a line of dashes. */
 static char *last_line(char *text)
 {
@@ -65,9 +53,22 @@ char *run_faults_explain(const struct run_setup *setup, const struct hrf_failure
 }
 
 struct job_logs {
-    char log[2048], output[2048]; /* ends of the worker's log and of the scheduler's output file */
-    char *said;                   /* heap: last line of the log; of the output if there is no log */
+    char *log, *output; /* heap: ends of the worker's log and of the scheduler's output file */
+    char *said;         /* heap: last line of the log; of the output if there is no log */
 };
+
+/* The end of a file below the run directory; "" if it cannot be read. Heap. */
+static char *read_end(const char *directory, const char *path)
+{
+    enum { LENGTH = 2047 };
+    char *text = NULL;
+    size_t n = 0;
+    bool is_cut = false;
+    if (path == NULL ||
+        hrf_file_read_tail_below(directory, path, LENGTH, &text, &n, &is_cut, NULL) != HRF_OK)
+        return hrf_strdup("");
+    return text;
+}
 
 static void read_logs(const struct run_setup *setup, const struct run_job *job,
                       struct job_logs *logs)
@@ -79,11 +80,9 @@ static void read_logs(const struct run_setup *setup, const struct run_job *job,
                                      ? ops->output_path(setup->executor, setup->directory,
                                                         &job->handle)
                                      : NULL;
-    read_tail(setup->directory, log, logs->log, sizeof logs->log);
-    read_tail(setup->directory, output, logs->output, sizeof logs->output);
-    char *text = logs->log[0] != '\0' ? logs->log : logs->output;
-    char copy[2048];
-    snprintf(copy, sizeof copy, "%s", text);
+    logs->log = read_end(setup->directory, log);
+    logs->output = read_end(setup->directory, output);
+    HRF_AUTO_FREE char *copy = hrf_strdup(logs->log[0] != '\0' ? logs->log : logs->output);
     logs->said = last_line(copy);
 }
 
@@ -174,6 +173,8 @@ void run_faults_judge_end(struct run_faults *faults, const struct run_setup *set
     out->message = describe_end(done, has_sentinel, out->end, NULL, worker_text, logs.said);
     if (out->end == HRF_END_NODE_LACKS)
         HRF_MOVE(out->lacks, failure.lacks);
+    hrf_free(logs.log);
+    hrf_free(logs.output);
     hrf_free(logs.said);
     if (hrf_state_rule(out->end)->counts_against_node)
         run_faults_blame_node(faults, job);

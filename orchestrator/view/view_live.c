@@ -55,15 +55,15 @@ static enum hrf_status find_attempt(const char *directory, const char *job_id, c
     return HRF_OK;
 }
 
-/* Opens the log of the newest start that has one: a scheduler may start an attempt again. */
-static enum hrf_status open_log(const char *directory, const char *attempt, int *fd,
-                                struct hrf_error *err)
+/* The end of the log of the newest start that has one: a scheduler may start an attempt again. */
+static enum hrf_status read_log(const char *directory, const char *attempt, char **text, size_t *n,
+                                bool *is_cut, struct hrf_error *err)
 {
     enum hrf_status status = HRF_E_AGAIN;
     for (int k = HRF_MAX_STARTS - 1; k >= 0 && status != HRF_OK; k--) {
         HRF_AUTO_FREE char *start = hrf_start_directory(attempt, k);
         HRF_AUTO_FREE char *path = hrf_path_join(start, "log");
-        status = hrf_file_open_below(directory, path, fd, err);
+        status = hrf_file_read_tail_below(directory, path, LOG_BYTES, text, n, is_cut, err);
     }
     return status;
 }
@@ -71,22 +71,17 @@ static enum hrf_status open_log(const char *directory, const char *attempt, int 
 enum hrf_status hrf_view_log(const char *directory, const char *job_id, struct hrf_strbuf *out,
                              struct hrf_error *err)
 {
-    HRF_AUTO_FREE char *attempt = NULL;
-    HRF_AUTO_FREE char *text = hrf_alloc(LOG_BYTES);
-    HRF_TRY(find_attempt(directory, job_id, &attempt, err));
-    HRF_AUTO_CLOSE int fd = -1;
+    HRF_AUTO_FREE char *attempt = NULL, *text = NULL;
+    size_t n = 0;
+    bool is_cut = false;
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = open_log(directory, attempt, &fd, &why);
+    HRF_TRY(find_attempt(directory, job_id, &attempt, err));
+    const enum hrf_status status = read_log(directory, attempt, &text, &n, &is_cut, &why);
     if (status != HRF_OK && why.native == ENOENT)
         return hrf_error_set(err, HRF_E_AGAIN, "%s has no log (yet), or it was removed", job_id);
     if (status != HRF_OK)
         return hrf_error_set(err, status, "%s", why.text);
-    const off_t end = lseek(fd, 0, SEEK_END);
-    const off_t from = end > LOG_BYTES ? end - LOG_BYTES : 0;
-    const ssize_t n = end >= 0 ? pread(fd, text, LOG_BYTES, from) : -1;
-    if (n < 0)
-        return hrf_error_set_errno(err, errno, "the log of %s cannot be read", job_id);
-    const char *begin = from > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+    const char *begin = is_cut ? memchr(text, '\n', n) : NULL;
     begin = begin != NULL ? begin + 1 : text;
     hrf_strbuf_add(out, begin, (size_t)(text + n - begin));
     return HRF_OK;

@@ -48,34 +48,6 @@ bool hrf_viewer_is_of_training(const char *directory)
     return false;
 }
 
-/* A file of the folder that is no link, with a NUL after its bytes. */
-static enum hrf_status read_below(const char *directory, const char *path, size_t limit,
-                                  char **bytes, size_t *n_bytes, struct hrf_error *err)
-{
-    HRF_AUTO_CLOSE int fd = -1;
-    struct stat info;
-    size_t n = 0;
-    HRF_TRY(hrf_file_open_below(directory, path, &fd, err));
-    if (fstat(fd, &info) != 0)
-        return hrf_error_set_errno(err, errno, "'%s' cannot be read", path);
-    if ((size_t)info.st_size > limit)
-        return hrf_error_set(err, HRF_E_USER, "'%s' has more than %zu bytes", path, limit);
-    HRF_AUTO_FREE char *text = hrf_try_alloc((size_t)info.st_size + 1);
-    HRF_CHECK_MEMORY(text != NULL, err, "no memory for '%s'", path);
-    while (n < (size_t)info.st_size) {
-        const ssize_t got = read(fd, text + n, (size_t)info.st_size - n);
-        if (got < 0)
-            return hrf_error_set_errno(err, errno, "'%s' cannot be read", path);
-        if (got == 0)
-            break;
-        n += (size_t)got;
-    }
-    text[n] = '\0';
-    *n_bytes = n;
-    HRF_MOVE(*bytes, text);
-    return HRF_OK;
-}
-
 /* When a file of a training was written, ms since 1970; 0: it is not there. */
 static int64_t changed_ms(const char *folder, const char *name)
 {
@@ -93,7 +65,7 @@ static void put_history(json_t *training, const char *directory, const char *fol
     HRF_AUTO(hrf_csv) csv = NULL;
     json_t *columns = json_array(), *epochs = json_array();
     size_t n = 0;
-    if (read_below(directory, path, MAX_HISTORY, &text, &n, NULL) == HRF_OK &&
+    if (hrf_file_read_below(directory, path, MAX_HISTORY, &text, &n, NULL) == HRF_OK &&
         hrf_csv_parse(text, n, path, &csv, NULL) == HRF_OK && csv->n_rows > 0) {
         const size_t n_columns = csv->rows[0].n_fields;
         for (size_t c = 0; c < n_columns; c++)
@@ -172,7 +144,8 @@ enum hrf_status hrf_view_training_report(const char *directory, unsigned char **
 {
     HRF_AUTO_FREE char *path = hrf_path_join(directory, "report/index.html"), *text = NULL;
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = read_below(directory, path, MAX_REPORT, &text, n_bytes, &why);
+    const enum hrf_status status = hrf_file_read_below(directory, path, MAX_REPORT, &text, n_bytes,
+                                                       &why);
     if (status != HRF_OK && why.native == ENOENT)
         return hrf_error_set(err, HRF_E_AGAIN, "there is no page yet: trainings are under way");
     if (status != HRF_OK)
