@@ -93,7 +93,7 @@ wrong() { # text, words of the command...
 wrong "--truth ROOT is missing" --slides "$scratch/four.csv"
 wrong "nothing to judge" --truth "$golden/truth"
 wrong "is not a folder" --truth "$scratch/nowhere" --slides "$scratch/four.csv"
-wrong "must be official, jama or strict" --truth "$golden/truth" --slides "$scratch/four.csv" --evaluation best
+wrong "takes official, jama or strict" --truth "$golden/truth" --slides "$scratch/four.csv" --evaluation best
 printf '0.5,1.5,2\n' >"$scratch/some/test_001.csv"
 wrong "test_001.csv:1: x = '1.5' is not a whole number" --truth "$golden/truth" --lesions "$scratch/some"
 printf 'test_001,1\ntest_001,0\n' >"$scratch/twice.csv"

@@ -3,13 +3,14 @@
 # of product code share a name. A struct that each back end or test defines for itself, because an
 # interface declares it incomplete, is listed here.
 cd "$(dirname "$0")/../.." || exit 2
-opaque='struct hrf_backend' # declared by engine/backend, defined by each back end
+# hrf_backend: by each back end; hrf_tuning_learner: by each kind of steps of a training.
+opaque=', struct hrf_backend, struct hrf_tuning_learner,'
 found=$(tests/lint/files.sh '\.(c|h|cu|cuh)' | grep -v '^tests/' |
     xargs grep -HoE '^(typedef )?(struct|enum|union) hrf_[a-z0-9_]+ \{|^(struct|enum|union) hrf_[a-z0-9_]+$' |
     sed -E 's/^([^:]*):(typedef )?(.*[a-z0-9_])( \{)?$/\3 \1/; s/ \{//' | sort |
     awk -v opaque="$opaque" '{
         tag = $1 " " $2
-        if (tag == opaque) next
+        if (index(opaque, ", " tag ",")) next
         if (tag == before) print tag ": " place " and " $3
         before = tag
         place = $3

@@ -49,10 +49,6 @@ HRF_DEFINE_AUTO(hrf_fine_tuning)
 HRF_CHECKED enum hrf_status hrf_fine_tuning_key(const struct hrf_fine_tuning *tuning, int64_t fold,
                                                 int64_t seed, char key[HRF_HASH_HEX],
                                                 struct hrf_error *err);
-/* A copy of the graph with the shape of a batch and all shapes. */
-HRF_CHECKED enum hrf_status hrf_fine_tuning_shape(const struct hrf_fine_tuning *tuning,
-                                                  const struct hrf_graph *graph,
-                                                  struct hrf_graph **out, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_fine_tuning_run(const struct hrf_fine_tuning *tuning, int64_t fold,
                                                 int64_t seed, const char *folder,
                                                 struct hrf_error *err);

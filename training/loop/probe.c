@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "training/cohort/checkpoint_file.h"
 #include "training/loop/scorer.h"
+#include "training/loop/tuned_network.h"
 #include "training/probe/knn.h"
 #include "training/probe/linear_fit.h"
 
@@ -46,7 +47,7 @@ static enum hrf_status compute(const struct hrf_fine_tuning *t, float *embedding
     HRF_AUTO_FREE int64_t *order = hrf_alloc_array(n + 1, sizeof *order);
     for (size_t i = 0; i < n; i++)
         order[i] = (int64_t)i;
-    HRF_TRY(hrf_fine_tuning_shape(t, t->graph, &shaped, err));
+    HRF_TRY(hrf_tuned_network_shape(t, t->graph, &shaped, err));
     struct hrf_scorer_vectors vectors = { embeddings, t->width };
     HRF_TRY(hrf_scorer_outputs(t, shaped, order, (int64_t)n, t->width, "none",
                                hrf_scorer_take_vector, &vectors, err));
