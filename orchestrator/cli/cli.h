@@ -22,11 +22,34 @@ enum {
     HRF_EXIT_INTERRUPTED = 130
 };
 
-extern const struct hrf_command hrf_cli_run, hrf_cli_infer, hrf_cli_calibrate, hrf_cli_aggregate,
-    hrf_cli_check, hrf_cli_plan, hrf_cli_status, hrf_cli_why, hrf_cli_cancel, hrf_cli_report,
-    hrf_cli_compare, hrf_cli_tile, hrf_cli_demo_data, hrf_cli_doctor, hrf_cli_version,
-    hrf_cli_launch, hrf_cli_tile_job, hrf_cli_throttle, hrf_cli_evaluate, hrf_cli_forest,
-    hrf_cli_demo, hrf_cli_view, hrf_cli_train;
+/* The commands, in the order of the help; hrf_cli_NAME stands in the file of the command. */
+#define HRF_CLI_COMMANDS(COMMAND)                                                                  \
+    COMMAND(run)                                                                                   \
+    COMMAND(infer)                                                                                 \
+    COMMAND(calibrate)                                                                             \
+    COMMAND(check)                                                                                 \
+    COMMAND(plan)                                                                                  \
+    COMMAND(status)                                                                                \
+    COMMAND(why)                                                                                   \
+    COMMAND(throttle)                                                                              \
+    COMMAND(cancel)                                                                                \
+    COMMAND(aggregate)                                                                             \
+    COMMAND(report)                                                                                \
+    COMMAND(compare)                                                                               \
+    COMMAND(view)                                                                                  \
+    COMMAND(evaluate)                                                                              \
+    COMMAND(forest)                                                                                \
+    COMMAND(tile)                                                                                  \
+    COMMAND(demo)                                                                                  \
+    COMMAND(demo_data)                                                                             \
+    COMMAND(doctor)                                                                                \
+    COMMAND(version)                                                                               \
+    COMMAND(launch)                                                                                \
+    COMMAND(tile_job)                                                                              \
+    COMMAND(train)
+#define HRF_DECLARE_COMMAND(name) extern const struct hrf_command hrf_cli_##name;
+HRF_CLI_COMMANDS(HRF_DECLARE_COMMAND)
+#undef HRF_DECLARE_COMMAND
 /* Fills in the commands that are the engine's: at most HRF_N_ENGINE_COMMANDS. Returns how many. */
 size_t hrf_cli_handed_over(struct hrf_command *out);
 
