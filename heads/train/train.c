@@ -19,12 +19,11 @@
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The most work that is lost if a training is killed, and an epoch. A checkpoint is on the disk
  * when it counts, which may take longer than an epoch of a small head. */
-enum { KEEP_S = 10 };
+enum { KEEP_MS = 10000 };
 
 /* What a checkpoint holds first. */
 struct progress {
@@ -532,8 +531,7 @@ static enum hrf_status train(struct job *job, struct hrf_error *err)
                 (long long)job->progress.epoch);
     hrf_training_remove_leftovers(job->training->folder);
     hrf_crash_point("head.start");
-    const char *asked = getenv("HRF_PART_MS");
-    const double interval = asked != NULL ? strtod(asked, NULL) / 1e3 : KEEP_S;
+    const double interval = (double)hrf_clock_setting_ms("HRF_PART_MS", 0, KEEP_MS) / 1e3;
     double kept = hrf_clock_seconds();
     while (!is_over(job)) {
         HRF_TRY(run_epoch(job, err));
