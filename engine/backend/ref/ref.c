@@ -9,53 +9,13 @@ struct hrf_backend {
     int unused; /* the reference has no state */
 };
 
+#define ENTRY(OP, function) [HRF_OP_##OP] = hrf_ref_##function,
+static hrf_ref_function *const of_any_type[HRF_N_OPS] = { HRF_REF_OPS_OF_ANY_TYPE(ENTRY) };
+static hrf_ref_function *const of_floats[HRF_N_OPS] = { HRF_REF_OPS_OF_FLOATS(ENTRY) };
+
 /* `is_integer`: some of the node's values are of 8 bits. */
 static hrf_ref_function *find_function(enum hrf_op op, bool is_integer)
 {
-    static hrf_ref_function *const of_any_type[HRF_N_OPS] = {
-        [HRF_OP_CONV] = hrf_ref_conv,
-        [HRF_OP_CONV_TRANSPOSE] = hrf_ref_conv,
-        [HRF_OP_GEMM] = hrf_ref_gemm,
-        [HRF_OP_BATCH_NORM] = hrf_ref_batch_norm,
-        [HRF_OP_ADD] = hrf_ref_binary,
-        [HRF_OP_SUB] = hrf_ref_binary,
-        [HRF_OP_MUL] = hrf_ref_binary,
-        [HRF_OP_MAX_POOL] = hrf_ref_pool,
-        [HRF_OP_AVERAGE_POOL] = hrf_ref_pool,
-        [HRF_OP_GLOBAL_AVERAGE_POOL] = hrf_ref_pool,
-        [HRF_OP_GLOBAL_MAX_POOL] = hrf_ref_pool,
-        [HRF_OP_POOL_SUM] = hrf_ref_pool_sum,
-        [HRF_OP_POOL_FINISH] = hrf_ref_pool_finish,
-        [HRF_OP_QUANTIZE] = hrf_ref_quantize,
-        [HRF_OP_DEQUANTIZE] = hrf_ref_copy,
-    };
-    static hrf_ref_function *const of_floats[HRF_N_OPS] = {
-        [HRF_OP_CAST] = hrf_ref_copy,
-        [HRF_OP_TOKEN_PRODUCT] = hrf_ref_token_product,
-        [HRF_OP_MATMUL] = hrf_ref_matmul,
-        [HRF_OP_SOFTMAX] = hrf_ref_softmax,
-        [HRF_OP_LOG_SOFTMAX] = hrf_ref_softmax,
-        [HRF_OP_LRN] = hrf_ref_lrn,
-        [HRF_OP_RESIZE] = hrf_ref_resize,
-        [HRF_OP_LAYER_NORM] = hrf_ref_layer_norm,
-        [HRF_OP_RMS_NORM] = hrf_ref_layer_norm,
-        [HRF_OP_GROUP_NORM] = hrf_ref_group_norm,
-        [HRF_OP_ATTENTION] = hrf_ref_attention,
-        [HRF_OP_TOKEN_ATTENTION] = hrf_ref_attention,
-        [HRF_OP_ATTENTION_PART] = hrf_ref_attention_part,
-        [HRF_OP_SWIGLU] = hrf_ref_swiglu,
-        [HRF_OP_WHERE] = hrf_ref_where,
-        [HRF_OP_SELECT_MAX] = hrf_ref_select_max,
-        [HRF_OP_TOP_K_MASK] = hrf_ref_top_k_mask,
-        [HRF_OP_PERFORMER_MAX] = hrf_ref_performer_max,
-        [HRF_OP_PERFORMER_STATE] = hrf_ref_performer_state,
-        [HRF_OP_PERFORMER_APPLY] = hrf_ref_performer_apply,
-        [HRF_OP_FUNCTION_GRADIENT] = hrf_ref_function_gradient,
-        [HRF_OP_CONV_WEIGHT_GRADIENT] = hrf_ref_conv_weight_gradient,
-        [HRF_OP_MAX_POOL_GRADIENT] = hrf_ref_max_pool_gradient,
-        [HRF_OP_GATHER_GRADIENT] = hrf_ref_gather_gradient,
-        [HRF_OP_ATTENTION_GRADIENT] = hrf_ref_attention_gradient,
-    };
     if (hrf_op_is_unary(op))
         return hrf_ref_unary;
     if (hrf_op_is_move(op))

@@ -30,18 +30,56 @@ struct hrf_ref_node {
 };
 typedef void hrf_ref_function(const struct hrf_ref_node *node);
 
-hrf_ref_function hrf_ref_unary, hrf_ref_binary, hrf_ref_copy, hrf_ref_quantize, hrf_ref_batch_norm,
-    hrf_ref_lrn;
-hrf_ref_function hrf_ref_conv, hrf_ref_pool, hrf_ref_pool_sum, hrf_ref_pool_finish;
-hrf_ref_function hrf_ref_gemm, hrf_ref_token_product, hrf_ref_matmul, hrf_ref_softmax,
-    hrf_ref_reduction;
-hrf_ref_function hrf_ref_move, hrf_ref_resize, hrf_ref_where, hrf_ref_select_max,
-    hrf_ref_top_k_mask;
-hrf_ref_function hrf_ref_layer_norm, hrf_ref_group_norm, hrf_ref_attention, hrf_ref_attention_part,
-    hrf_ref_swiglu;
-hrf_ref_function hrf_ref_function_gradient, hrf_ref_conv_weight_gradient, hrf_ref_max_pool_gradient,
-    hrf_ref_gather_gradient, hrf_ref_attention_gradient;
-hrf_ref_function hrf_ref_performer_max, hrf_ref_performer_state, hrf_ref_performer_apply;
+/* The operators that the reference computes, and the function of each; functions of one and of two
+ * numbers, moves and reductions have one function a class. ROW(operator, function). */
+#define HRF_REF_OPS_OF_ANY_TYPE(ROW)                                                               \
+    ROW(CONV, conv)                                                                                \
+    ROW(CONV_TRANSPOSE, conv)                                                                      \
+    ROW(GEMM, gemm)                                                                                \
+    ROW(BATCH_NORM, batch_norm)                                                                    \
+    ROW(ADD, binary)                                                                               \
+    ROW(SUB, binary)                                                                               \
+    ROW(MUL, binary)                                                                               \
+    ROW(MAX_POOL, pool)                                                                            \
+    ROW(AVERAGE_POOL, pool)                                                                        \
+    ROW(GLOBAL_AVERAGE_POOL, pool)                                                                 \
+    ROW(GLOBAL_MAX_POOL, pool)                                                                     \
+    ROW(POOL_SUM, pool_sum)                                                                        \
+    ROW(POOL_FINISH, pool_finish)                                                                  \
+    ROW(QUANTIZE, quantize)                                                                        \
+    ROW(DEQUANTIZE, copy)
+/* And those of floats alone. */
+#define HRF_REF_OPS_OF_FLOATS(ROW)                                                                 \
+    ROW(CAST, copy)                                                                                \
+    ROW(TOKEN_PRODUCT, token_product)                                                              \
+    ROW(MATMUL, matmul)                                                                            \
+    ROW(SOFTMAX, softmax)                                                                          \
+    ROW(LOG_SOFTMAX, softmax)                                                                      \
+    ROW(LRN, lrn)                                                                                  \
+    ROW(RESIZE, resize)                                                                            \
+    ROW(LAYER_NORM, layer_norm)                                                                    \
+    ROW(RMS_NORM, layer_norm)                                                                      \
+    ROW(GROUP_NORM, group_norm)                                                                    \
+    ROW(ATTENTION, attention)                                                                      \
+    ROW(TOKEN_ATTENTION, attention)                                                                \
+    ROW(ATTENTION_PART, attention_part)                                                            \
+    ROW(SWIGLU, swiglu)                                                                            \
+    ROW(WHERE, where)                                                                              \
+    ROW(SELECT_MAX, select_max)                                                                    \
+    ROW(TOP_K_MASK, top_k_mask)                                                                    \
+    ROW(PERFORMER_MAX, performer_max)                                                              \
+    ROW(PERFORMER_STATE, performer_state)                                                          \
+    ROW(PERFORMER_APPLY, performer_apply)                                                          \
+    ROW(FUNCTION_GRADIENT, function_gradient)                                                      \
+    ROW(CONV_WEIGHT_GRADIENT, conv_weight_gradient)                                                \
+    ROW(MAX_POOL_GRADIENT, max_pool_gradient)                                                      \
+    ROW(GATHER_GRADIENT, gather_gradient)                                                          \
+    ROW(ATTENTION_GRADIENT, attention_gradient)
+#define HRF_REF_DECLARE(OP, function) hrf_ref_function hrf_ref_##function;
+HRF_REF_OPS_OF_ANY_TYPE(HRF_REF_DECLARE)
+HRF_REF_OPS_OF_FLOATS(HRF_REF_DECLARE)
+#undef HRF_REF_DECLARE
+hrf_ref_function hrf_ref_unary, hrf_ref_binary, hrf_ref_reduction, hrf_ref_move;
 
 /* ---- tensors ---- */
 
@@ -61,10 +99,10 @@ double hrf_ref_real(const struct hrf_ref_node *node, int32_t input, int64_t i);
  * 8-bit output, and the number itself for any other type. */
 void hrf_ref_put(const struct hrf_ref_node *node, int64_t i, double real);
 void hrf_ref_put_steps(const struct hrf_ref_node *node, int64_t i, float steps);
-/* What is fused into CONV, GEMM, BATCH_NORM and ADD: on real numbers, and on an 8-bit output's
- * steps. */
 /* The operator of one number, without rounding. */
 double hrf_ref_value_of(enum hrf_op op, const struct hrf_attributes *attributes, double x);
+/* What is fused into CONV, GEMM, BATCH_NORM and ADD: on real numbers, and on an 8-bit output's
+ * steps. */
 double hrf_ref_activate(const struct hrf_attributes *attributes, double x);
 float hrf_ref_activate_steps(const struct hrf_ref_node *node, float steps);
 /* The output's unit: its scale in 8 bits, else 1. */
