@@ -15,6 +15,35 @@ class Error(Exception):
         self.code = code
 
 
+class Opened:
+    """What the library has opened: closed once, by close(), at the end of a `with`, or with the object."""
+
+    _handle = None
+    _noun = _close = None  # a subclass's: the word in messages, and the library's function
+
+    def _opened(self):
+        if not self._handle:
+            raise ValueError(f"the {self._noun} is closed")
+        return self._handle
+
+    def close(self):
+        handle, self._handle = self._handle, None
+        if handle:
+            self._close(handle)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    __del__ = close
+
+
+def bytes_of(array):
+    return array.ctypes.data_as(ctypes.POINTER(c_uint8))
+
+
 class Shape(ctypes.Structure):
     _fields_ = [("rank", c_int), ("dims", c_int64 * MAX_RANK)]
 

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from ._library import ModelOptions, Shape, check, failure, library
+from ._library import ModelOptions, Opened, Shape, bytes_of, check, failure, library
 
 _INPUT = ("mean", "std", "size", "resize", "interpolation")
 
@@ -14,7 +14,7 @@ def _text(value):
     return None if value is None else os.fsencode(value)
 
 
-class Session:
+class Session(Opened):
     """An ONNX model with one input.
 
     precision: "fp32", "tf32", "fp16", "bf16" or "int8"; device: "auto", "cpu", "cuda" or "ref".
@@ -26,6 +26,9 @@ class Session:
     A session is for one thread at a time. Weights, images and outputs that do not fit into memory are an Error;
     if memory runs out for something small, the process ends with exit code 5.
     """
+
+    _noun = "session"
+    _close = staticmethod(library.hires_flow_model_close)
 
     def __init__(
         self,
@@ -39,7 +42,6 @@ class Session:
         output=None,
         input=None,
     ):
-        self._model = None
         if isinstance(classes, str):
             raise TypeError(f"classes is a list of names, not {classes!r}")
         names, said = list(classes or ()), dict(input or {})
@@ -65,8 +67,8 @@ class Session:
             input_resize=said.get("resize", 0),
             input_interpolation=_text(said.get("interpolation")),
         )
-        self._model = library.hires_flow_model_open(os.fsencode(model), ctypes.byref(options))
-        if not self._model:
+        self._handle = library.hires_flow_model_open(os.fsencode(model), ctypes.byref(options))
+        if not self._handle:
             raise failure()
         self.classes = names
         self._warned = ""
@@ -75,7 +77,7 @@ class Session:
     def output_names(self):
         """The outputs of the file, which run_raw() gives."""
         n = library.hires_flow_model_n_outputs(self._opened())
-        return [library.hires_flow_model_output_name(self._model, i).decode() for i in range(n)]
+        return [library.hires_flow_model_output_name(self._handle, i).decode() for i in range(n)]
 
     @property
     def notes(self):
@@ -91,7 +93,7 @@ class Session:
         patches, one = self._patches(patches), np.ndim(patches) == 3
         n_scores = ctypes.c_int64()
         data = library.hires_flow_model_score(
-            self._opened(), _bytes(patches), len(patches), patches.shape[1], ctypes.byref(n_scores)
+            self._opened(), bytes_of(patches), len(patches), patches.shape[1], ctypes.byref(n_scores)
         )
         if not data:
             raise failure()
@@ -106,7 +108,7 @@ class Session:
     def calibrate(self, patches):
         """int8: takes the ranges of all tensors from a float32 run of these patches, as score() takes them."""
         patches = self._patches(patches)
-        check(library.hires_flow_model_calibrate(self._opened(), _bytes(patches), len(patches), patches.shape[1]))
+        check(library.hires_flow_model_calibrate(self._opened(), bytes_of(patches), len(patches), patches.shape[1]))
 
     def run_raw(self, array):
         """The network alone: all outputs, float32, by name, of an array in the file's layout (N x C x H x W).
@@ -151,27 +153,5 @@ class Session:
 
     def _output(self, i):
         shape = Shape()
-        data = library.hires_flow_model_output(self._model, i, ctypes.byref(shape))
+        data = library.hires_flow_model_output(self._handle, i, ctypes.byref(shape))
         return np.ctypeslib.as_array(data, shape.tuple() or (1,)).reshape(shape.tuple()).copy()
-
-    def _opened(self):
-        if not self._model:
-            raise ValueError("the session is closed")
-        return self._model
-
-    def close(self):
-        model, self._model = getattr(self, "_model", None), None
-        if model:
-            library.hires_flow_model_close(model)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
-
-    __del__ = close
-
-
-def _bytes(array):
-    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))

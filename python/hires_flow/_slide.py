@@ -4,18 +4,21 @@ import os
 
 import numpy as np
 
-from ._library import SlideInfo, check, failure, library
+from ._library import Opened, SlideInfo, bytes_of, check, failure, library
 
 
-class Slide:
+class Slide(Opened):
     """An open slide; any number of threads may read it at once. Pixels are RGB bytes, white outside."""
 
+    _noun = "slide"
+    _close = staticmethod(library.hires_flow_slide_close)
+
     def __init__(self, path):
-        self._slide = library.hires_flow_slide_open(os.fsencode(path))
-        if not self._slide:
+        self._handle = library.hires_flow_slide_open(os.fsencode(path))
+        if not self._handle:
             raise failure()
         info = SlideInfo(ctypes.sizeof(SlideInfo))
-        check(library.hires_flow_slide_describe(self._slide, ctypes.byref(info)))
+        check(library.hires_flow_slide_describe(self._handle, ctypes.byref(info)))
         self.dimensions = (info.width, info.height)
         self.mpp = (info.mpp_x, info.mpp_y) if info.mpp_x > 0 else None
         self.mpp_source = info.mpp_source.decode()
@@ -28,42 +31,20 @@ class Slide:
     def read_region(self, location, level, size):
         """height x width x 3 from a level; location: the top-left as x, y in px of level 0."""
         rgb = np.empty((size[1], size[0], 3), np.uint8)
-        check(library.hires_flow_slide_read(self._opened(), level, *location, *size, _bytes(rgb)))
+        check(library.hires_flow_slide_read(self._opened(), level, *location, *size, bytes_of(rgb)))
         return rgb
 
     def read_patch(self, x, y, size, mpp, slide_mpp=None):
         """size x size x 3 at `mpp` um/px, its top-left at x, y in px of level 0, resampled as in a run."""
         rgb = np.empty((size, size, 3), np.uint8)
-        check(library.hires_flow_slide_read_patch(self._opened(), x, y, size, mpp, slide_mpp or 0, _bytes(rgb)))
+        check(library.hires_flow_slide_read_patch(self._opened(), x, y, size, mpp, slide_mpp or 0, bytes_of(rgb)))
         return rgb
 
     def _level(self, i):
         width, height, downsample = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_double()
         check(
             library.hires_flow_slide_level(
-                self._slide, i, ctypes.byref(width), ctypes.byref(height), ctypes.byref(downsample)
+                self._handle, i, ctypes.byref(width), ctypes.byref(height), ctypes.byref(downsample)
             )
         )
         return width.value, height.value, downsample.value
-
-    def _opened(self):
-        if not self._slide:
-            raise ValueError("the slide is closed")
-        return self._slide
-
-    def close(self):
-        slide, self._slide = getattr(self, "_slide", None), None
-        if slide:
-            library.hires_flow_slide_close(slide)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
-
-    __del__ = close
-
-
-def _bytes(array):
-    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
