@@ -65,6 +65,9 @@ struct hrf_spec {
 HRF_CHECKED enum hrf_status hrf_spec_create(const struct hrf_graph *graph,
                                             const struct hrf_node *node, struct hrf_spec **out,
                                             struct hrf_error *err);
+/* Copies the node's constants again, which may have changed since. */
+HRF_CHECKED enum hrf_status hrf_spec_refresh(struct hrf_spec *spec, const struct hrf_graph *graph,
+                                             const struct hrf_node *node, struct hrf_error *err);
 void hrf_spec_destroy(struct hrf_spec *spec);
 HRF_DEFINE_AUTO(hrf_spec)
 static inline bool hrf_spec_has(const struct hrf_spec *spec, int32_t input)

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/min_max.h"
 #include "engine/ir/fused_pair.h"
+#include "engine/ir/graph.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +53,10 @@ struct hrf_kernel {
     enum hrf_status (*run_fused)(struct hrf_kernel *kernel, const struct hrf_kernel_call *call,
                                  struct hrf_kernel *next, const struct hrf_kernel_call *next_call,
                                  struct hrf_error *err);
+    /* NULL: it is compiled again once variable constants of its node have changed. Or: takes their
+     * present numbers, in the same memory, so that recorded runs read them. */
+    enum hrf_status (*refresh)(struct hrf_kernel *kernel, const struct hrf_graph *graph,
+                               const struct hrf_node *node, struct hrf_error *err);
     const struct hrf_kernel_row *row; /* that it was compiled by; hrf_kernel_compile() sets it */
     /* "brgconv:avx512_core"; lives as the kernel. NULL from a row's compile(): the row's name. */
     const char *implementation;

@@ -59,6 +59,19 @@ enum hrf_status hrf_spec_create(const struct hrf_graph *graph, const struct hrf_
     return HRF_OK;
 }
 
+enum hrf_status hrf_spec_refresh(struct hrf_spec *spec, const struct hrf_graph *graph,
+                                 const struct hrf_node *node, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_spec) present = NULL;
+    HRF_TRY(hrf_spec_create(graph, node, &present, err));
+    for (int32_t i = 0; i < spec->n_inputs; i++) {
+        hrf_free(spec->inputs[i].constant);
+        spec->inputs[i].constant = present->inputs[i].constant;
+        present->inputs[i].constant = NULL;
+    }
+    return HRF_OK;
+}
+
 void hrf_spec_destroy(struct hrf_spec *spec)
 {
     if (spec == NULL)

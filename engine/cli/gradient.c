@@ -17,11 +17,14 @@
 struct request {
     const char *model, *input, *target, *output, *device, *layout, *comm;
     enum hrf_loss loss;
-    int bf16;        /* activations and their gradients are in BF16 */
+    int precision;   /* of precision_words */
     bool uses_batch; /* BatchNormalization by the statistics of the batch */
     int64_t threads;
     double memory_gib;
 };
+
+/* Of activations and their gradients. */
+static const char *const precision_words[] = { "fp32", "tf32", "bf16", NULL };
 
 static enum hrf_status read_network(const struct request *request, struct hrf_graph **out,
                                     struct hrf_error *err)
@@ -134,7 +137,7 @@ static enum hrf_status compute(const void *context, const struct hrf_joined *joi
     struct hrf_layout_plan layout;
     const struct hrf_train_step_config config = {
         .device = request->device,
-        .precision = request->bf16 ? HRF_BF16 : HRF_FP32,
+        .precision = hrf_precision_find(precision_words[request->precision]),
         .loss = request->loss,
         .uses_batch = request->uses_batch,
         .n_threads = (int32_t)request->threads,
@@ -169,7 +172,6 @@ static enum hrf_status compute(const void *context, const struct hrf_joined *joi
 int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv)
 {
     static const char *const norms[] = { "frozen", "train", NULL };
-    static const char *const precisions[] = { "fp32", "bf16", NULL };
     struct request request = { .device = "cpu" };
     int norm = 0;
     const struct hrf_option options[] = {
@@ -180,9 +182,9 @@ int hrf_engine_gradient(const struct hrf_command *command, int argc, char **argv
         { "batch-norm", "B",
           "BatchNormalization by the statistics of the file (frozen) or of the batch",
           HRF_OPTION_WORDS(&norm, norms) },
-        { "device", "NAME", "cpu, or ref (plain C in double precision)",
+        { "device", "NAME", "cpu, cuda, or ref (plain C in double precision)",
           HRF_OPTION(&request.device) },
-        { "precision", "P", "", HRF_OPTION_WORDS(&request.bf16, precisions) },
+        { "precision", "P", "", HRF_OPTION_WORDS(&request.precision, precision_words) },
         { "layout", "L", "how the ranks share the work: spatial=4, stages=2, data=2 ...",
           HRF_OPTION(&request.layout) },
         { "comm", "C", HRF_COMM_HELP, HRF_OPTION(&request.comm) },

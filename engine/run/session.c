@@ -676,9 +676,7 @@ static enum hrf_status compile_kernels(struct hrf_session *session, const bool *
 enum hrf_status hrf_session_refresh(struct hrf_session *session, struct hrf_error *err)
 {
     const struct hrf_plan *plan = session->plan;
-    if (session->device.ops != NULL)
-        return hrf_error_set(err, HRF_E_UNSUPPORTED, "weights do not change on device %s",
-                             session->ops->name);
+    bool is_compiled = false;
     if (session->ops->enter != NULL)
         session->ops->enter(session->backend);
     for (int32_t i = 0; i < plan->n_steps; i++) {
@@ -687,12 +685,21 @@ enum hrf_status hrf_session_refresh(struct hrf_session *session, struct hrf_erro
         if (hrf_op_communicates(node->op) || !has_variables(session->graph, node))
             continue;
         const bool is_shared = hrf_plan_is_as_before(plan, session->graph, i);
-        if (!is_shared) {
-            HRF_TRY(compile_part(session, &plan->steps[i], &kernel, err));
-            hrf_kernel_destroy(session->kernels[i]);
+        if (is_shared) {
+            session->kernels[i] = session->kernels[i - 1];
+            continue;
         }
-        session->kernels[i] = is_shared ? session->kernels[i - 1] : kernel;
+        if (plan->steps[i].part == HRF_PART_WHOLE && session->kernels[i]->refresh != NULL) {
+            HRF_TRY(session->kernels[i]->refresh(session->kernels[i], session->graph, node, err));
+            continue;
+        }
+        HRF_TRY(compile_part(session, &plan->steps[i], &kernel, err));
+        hrf_kernel_destroy(session->kernels[i]);
+        session->kernels[i] = kernel;
+        is_compiled = true;
     }
+    if (is_compiled && session->device.ops != NULL)
+        hrf_session_device_forget(session);
     return HRF_OK;
 }
 

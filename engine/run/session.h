@@ -112,8 +112,8 @@ HRF_CHECKED enum hrf_status hrf_session_create_prepared(struct hrf_graph **prepa
                                                         struct hrf_session **out,
                                                         struct hrf_error *err);
 
-/* Makes the kernels again that were made with variable constants (hrf_graph_close_inputs()), after
- * their data have changed; between two runs. Only in host memory (HRF_E_UNSUPPORTED). */
+/* Gives kernels that were made with variable constants (hrf_graph_close_inputs()) their present
+ * numbers, or makes them again, after the data have changed; between two runs. */
 HRF_CHECKED enum hrf_status hrf_session_refresh(struct hrf_session *session, struct hrf_error *err);
 
 /* Allocates memory on the session's device (or on the host, if it has none), aligned to

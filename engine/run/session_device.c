@@ -74,6 +74,13 @@ void hrf_session_device_stop(struct hrf_session *session)
     hrf_device_peers_abandon(d->peers);
 }
 
+void hrf_session_device_forget(struct hrf_session *session)
+{
+    struct hrf_session_device *d = &session->device;
+    d->ops->recording->destroy(session->backend, d->recording);
+    d->recording = NULL;
+}
+
 void hrf_session_device_release(struct hrf_session *session)
 {
     struct hrf_session_device *d = &session->device;

@@ -84,6 +84,8 @@ HRF_CHECKED enum hrf_status hrf_session_device_allocate(struct hrf_session *sess
 /* Stops all work on the device, even work that waits for other ranks; after it, the device may be
  * released. */
 void hrf_session_device_stop(struct hrf_session *session);
+/* Kernels were made anew: the next run is recorded again. Nothing is in flight. */
+void hrf_session_device_forget(struct hrf_session *session);
 void hrf_session_device_release(struct hrf_session *session);
 HRF_CHECKED enum hrf_status hrf_session_device_start(struct hrf_session *session,
                                                      struct hrf_error *err);

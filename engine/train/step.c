@@ -1,7 +1,7 @@
 /* step.c - a step in one piece, and the choice between that and tiles (step.h). */
 #include "engine/train/step.h"
 
-#include "engine/backend/compute.h"
+#include "engine/backend/backend.h"
 #include "engine/run/nchw.h"
 #include "engine/train/ranked_step.h"
 #include "engine/train/step_private.h"
@@ -26,6 +26,7 @@ struct hrf_train_step {
     struct hrf_kept_memory memory;     /* of the session in one piece */
     float *gradient;                   /* one at a time, in ONNX order */
     bool is_changed;
+    bool has_device; /* sessions compute in memory of their own device, not in the host's */
 };
 
 static void release_list(struct hrf_trained_list *list)
@@ -94,6 +95,21 @@ static bool is_ranked(const struct hrf_train_step_config *config)
            (hrf_layout_ranks(config->layout) > 1 || config->layout->microbatches > 1);
 }
 
+/* Ranks run passes of their own over micro-batches, in host memory. */
+static enum hrf_status check_device(struct hrf_train_step *s, struct hrf_error *err)
+{
+    const struct hrf_backend_ops *ops = NULL;
+    HRF_AUTO_RELEASE(hrf_strbuf) notes = HRF_STRBUF_INIT;
+    HRF_TRY(hrf_backend_choose(s->config.device, &ops, &notes, err));
+    s->has_device = ops->device != NULL;
+    if (s->has_device && is_ranked(&s->config))
+        return hrf_error_set(err, HRF_E_UNSUPPORTED,
+                             "training over %d ranks runs on the CPU alone: use device cpu, or one "
+                             "rank on device %s",
+                             hrf_layout_ranks(s->config.layout), ops->name);
+    return HRF_OK;
+}
+
 /* *graph: forward, loss and gradients. */
 static enum hrf_status make_graph(struct hrf_train_step *s, const struct hrf_graph *network,
                                   struct hrf_graph **graph, struct hrf_gradients *gradients,
@@ -127,7 +143,7 @@ static enum hrf_status list_trained(struct hrf_train_step *s, const struct hrf_g
         HRF_TRY(add_tensor(&s->trained, &graph->values[value], err));
         s->output_of[s->trained.n - 1] = 1 + i;
     }
-    if (s->config.precision == HRF_FP32)
+    if (s->config.precision != HRF_BF16)
         return HRF_OK;
     s->trained.rounded = hrf_calloc((size_t)gradients->n + 1, sizeof *s->trained.rounded);
     for (int32_t i = 0; i < s->trained.n; i++) {
@@ -162,8 +178,8 @@ static enum hrf_status create_whole(struct hrf_train_step *s, const struct hrf_g
                                     struct hrf_error *err)
 {
     struct hrf_weighted_session made;
-    HRF_TRY(hrf_weighted_session_create(graph, &s->trained, gradients, &s->config, true, 0, &made,
-                                        err));
+    HRF_TRY(hrf_weighted_session_create(graph, &s->trained, gradients, &s->config, !s->has_device,
+                                        0, &made, err));
     hrf_weighted_session_release(&s->whole);
     s->whole = made;
     s->n_inputs = network->n_inputs;
@@ -178,7 +194,7 @@ static enum hrf_status create_whole(struct hrf_train_step *s, const struct hrf_g
         else
             s->of_input = 1 + i;
     }
-    return hrf_session_lend_kept(made.session, &s->memory, err);
+    return s->has_device ? HRF_OK : hrf_session_lend_kept(made.session, &s->memory, err);
 }
 
 /* In one piece if that is asked for or fits, else in tiles. */
@@ -214,11 +230,12 @@ enum hrf_status hrf_train_step_create(const struct hrf_graph *network,
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     s->config = *config;
-    if (config->precision != HRF_FP32 && config->precision != HRF_BF16)
+    if (config->precision == HRF_FP16 || config->precision == HRF_INT8)
         return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                             "training computes in fp32 or bf16, not in %s: gradients leave the "
-                             "range of the other types",
+                             "training computes in fp32, tf32 or bf16, not in %s: gradients leave "
+                             "the range of the other types",
                              hrf_precision_name(config->precision));
+    HRF_TRY(check_device(s, err));
     HRF_TRY(make_graph(s, network, &graph, &gradients, err));
     HRF_TRY(list_trained(s, graph, &gradients, err));
     HRF_TRY(create_gradient(s, err));

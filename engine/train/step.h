@@ -23,9 +23,9 @@ struct hrf_trained_tensor {
 struct hrf_train_step; /* opaque */
 
 struct hrf_train_step_config {
-    const char *device; /* "cpu" or "ref" */
-    /* HRF_FP32 or HRF_BF16: of the activations and their gradients; weights, their gradients and
-     * sums are float32 in both (engine/passes/lower.h). */
+    const char *device; /* "cpu", "ref" or "cuda"; the last one on one rank only */
+    /* HRF_FP32, HRF_TF32 or HRF_BF16: of the activations and their gradients; weights, their
+     * gradients and sums are float32 in all of them (engine/passes/lower.h). */
     enum hrf_precision precision;
     enum hrf_loss loss;
     bool uses_batch; /* BatchNormalization by the statistics of the batch; false: of the file */

@@ -43,23 +43,6 @@ static bool is_refused(const struct hrf_graph *graph, enum hrf_precision precisi
            strstr(err.text, ": run it with --device cpu") != NULL;
 }
 
-/* Operators that no case of which has a kernel: a new kernel takes its operator off this list. */
-static bool has_no_kernel(enum hrf_op op)
-{
-    static const enum hrf_op without[] = { HRF_OP_WHERE,
-                                           HRF_OP_SELECT_MAX,
-                                           HRF_OP_TOP_K_MASK,
-                                           HRF_OP_FUNCTION_GRADIENT,
-                                           HRF_OP_CONV_WEIGHT_GRADIENT,
-                                           HRF_OP_MAX_POOL_GRADIENT,
-                                           HRF_OP_GATHER_GRADIENT,
-                                           HRF_OP_ATTENTION_GRADIENT };
-    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
-        if (op == without[i])
-            return true;
-    return false;
-}
-
 static void every_operator_agrees_with_the_reference(void **state)
 {
     (void)state;
@@ -91,8 +74,8 @@ static void every_operator_agrees_with_the_reference(void **state)
             hrf_graph_destroy(graph);
         }
         printf("%-20s %d cases, worst %.1e\n", op_cases[i].name, n_run, worst);
-        if ((n_run == 0) != has_no_kernel(op_cases[i].op))
-            fail_msg("%s: %d cases have a CUDA kernel", op_cases[i].name, n_run);
+        if (n_run == 0)
+            fail_msg("%s: no case has a CUDA kernel", op_cases[i].name);
     }
 }
 
@@ -229,12 +212,14 @@ static void maxima_are_the_same_bits_as_the_reference_s(void **state)
     }
 }
 
-/* A quotient by a number near zero is as far off as one likes. */
+/* A quotient by a number near zero is as far off as one likes; rounding decides which of a window's
+ * numbers is the greatest and gets the gradient. */
 static void check_precision(enum hrf_precision precision, double limit)
 {
     for (int i = 0; i < n_op_cases; i++) {
         double sum = 0;
-        if (op_cases[i].op == HRF_OP_DIV || op_cases[i].op == HRF_OP_MATMUL)
+        if (op_cases[i].op == HRF_OP_DIV || op_cases[i].op == HRF_OP_MATMUL ||
+            op_cases[i].op == HRF_OP_MAX_POOL_GRADIENT)
             continue;
         for (int k = 0; k < MOST_LOW_CASES; k++) {
             const uint64_t seed = (uint64_t)(1000 * i + k);

@@ -1,16 +1,40 @@
 /* Gradients of every operator that has one: those of the reference against differences of the loss,
- * and those of the CPU against the reference's, in float32 and in BF16. */
+ * and those of the CPU, or of the emulated GPU, against the reference's, in float32 and in BF16. */
 
 #include "engine/ir/op.h"
 #include "engine/passes/gradient/gradient.h"
 #include "engine/run/nchw.h"
 #include "engine/train/step.h"
+#include "tests/emulated-cuda/in_place.h"
 #include "tests/ops/cases.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* "cpu", or "cuda" where the test is run for the emulated GPU, which is slow. */
+static const char *device(void)
+{
+    const char *name = getenv("HRF_TEST_DEVICE");
+    return name != NULL ? name : "cpu";
+}
+
+static bool is_emulated(void)
+{
+    return strcmp(device(), "cuda") == 0;
+}
+
+static int set_up(void **state)
+{
+    return is_emulated() ? put_it_in_place(state) : 0;
+}
+
+static int tear_down(void **state)
+{
+    return is_emulated() ? tidy_up(state) : 0;
+}
 
 /* Of each row of the table, and more until each rule has one: some rows draw among operators. */
 enum { CASES = 3 };
@@ -173,7 +197,7 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
             fail_msg("no case of gradient rule %d", rule);
 }
 
-/* ---- in BF16 ---- */
+/* ---- steps ---- */
 
 /* Between products, so that its values and their gradients go low; the gradients to them are those
  * to weights. */
@@ -195,7 +219,29 @@ static void fill(struct hrf_random *random, float *numbers, const struct hrf_sha
         numbers[i] = (float)(hrf_random_unit(random) * 2 - 1);
 }
 
-/* The gradients to all weights, one after the other, after the weights have changed once; NULL: the
+static void run_once(struct hrf_train_step *step, const struct hrf_graph *network, uint64_t seed)
+{
+    struct hrf_error err = { .status = HRF_OK };
+    struct hrf_random random = hrf_random_init(seed);
+    double loss;
+    for (int32_t i = 0; i < network->n_inputs; i++)
+        fill(&random, hrf_train_step_input(step, i), &network->values[network->inputs[i]].shape);
+    fill(&random, hrf_train_step_targets(step), hrf_train_step_target_shape(step));
+    if (hrf_train_step_run(step, &loss, &err) != HRF_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
+}
+
+static void copy_gradients(struct hrf_train_step *step, float *to)
+{
+    for (int32_t i = 0; i < hrf_train_step_n_weights(step); i++) {
+        const int64_t count = hrf_shape_count(&hrf_train_step_weights(step)[i].shape);
+        memcpy(to, hrf_train_step_gradient(step, i), (size_t)count * sizeof *to);
+        to += count;
+    }
+}
+
+/* The gradients to all weights, one after the other, after a run and a change of the weights; a
+ * device records its kernels then, and replays them in a third run, with the same bits. NULL: the
  * network is not trained through. Heap. */
 static float *run_step(const struct hrf_graph *network, const char *device,
                        enum hrf_precision precision, int32_t n_threads, uint64_t seed, int64_t *n)
@@ -204,17 +250,15 @@ static float *run_step(const struct hrf_graph *network, const char *device,
         .device = device, .precision = precision, .loss = HRF_LOSS_MSE, .n_threads = n_threads
     };
     struct hrf_error err = { .status = HRF_OK };
-    struct hrf_random random = hrf_random_init(seed);
     struct hrf_train_step *step = NULL;
-    double loss;
     const enum hrf_status status = hrf_train_step_create(network, &config, &step, &err);
     *n = 0;
-    if (status == HRF_E_UNSUPPORTED)
+    if (status == HRF_E_UNSUPPORTED || status == HRF_E_USER) /* the loss depends on no weights */
         return NULL;
     if (status != HRF_OK)
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
-    const int32_t n_weights = hrf_train_step_n_weights(step);
-    for (int32_t i = 0; i < n_weights; i++) {
+    run_once(step, network, seed + 1);
+    for (int32_t i = 0; i < hrf_train_step_n_weights(step); i++) {
         const struct hrf_trained_tensor *weights = &hrf_train_step_weights(step)[i];
         const int64_t count = hrf_shape_count(&weights->shape);
         for (int64_t k = 0; k < count; k++)
@@ -222,15 +266,15 @@ static float *run_step(const struct hrf_graph *network, const char *device,
         *n += count;
     }
     hrf_train_step_set_changed(step);
-    for (int32_t i = 0; i < network->n_inputs; i++)
-        fill(&random, hrf_train_step_input(step, i), &network->values[network->inputs[i]].shape);
-    fill(&random, hrf_train_step_targets(step), hrf_train_step_target_shape(step));
-    assert_int_equal(hrf_train_step_run(step, &loss, &err), HRF_OK);
-    float *gradients = hrf_calloc((size_t)*n + 1, sizeof *gradients), *at = gradients;
-    for (int32_t i = 0; i < n_weights; i++) {
-        const int64_t count = hrf_shape_count(&hrf_train_step_weights(step)[i].shape);
-        memcpy(at, hrf_train_step_gradient(step, i), (size_t)count * sizeof *at);
-        at += count;
+    float *gradients = hrf_calloc((size_t)*n + 1, sizeof *gradients);
+    run_once(step, network, seed);
+    copy_gradients(step, gradients);
+    if (strcmp(device, "cuda") == 0) {
+        float *again = hrf_calloc((size_t)*n + 1, sizeof *again);
+        run_once(step, network, seed);
+        copy_gradients(step, again);
+        assert_memory_equal(again, gradients, (size_t)*n * sizeof *again);
+        hrf_free(again);
     }
     hrf_train_step_destroy(step);
     return gradients;
@@ -242,6 +286,66 @@ static bool is_stable(const struct op_case *row)
     return row->op != HRF_OP_MAX_POOL && row->op != HRF_OP_GLOBAL_MAX_POOL &&
            row->op != HRF_OP_FLOOR && row->op != HRF_OP_MAX && row->op != HRF_OP_REDUCE_MAX &&
            row->op != HRF_OP_DIV;
+}
+
+/* Whether the device has no kernel of a node for the gradients of this network: it names it. */
+static bool is_refused(const struct hrf_graph *network)
+{
+    const struct hrf_train_step_config config = { .device = device(), .loss = HRF_LOSS_MSE };
+    struct hrf_train_step *step = NULL;
+    struct hrf_error err = { .text = "" };
+    if (hrf_train_step_create(network, &config, &step, &err) == HRF_OK) {
+        hrf_train_step_destroy(step);
+        return false;
+    }
+    return strstr(err.text, ": run it with --device cpu") != NULL;
+}
+
+static void steps_of_weights_that_change_are_those_of_the_reference(void **state)
+{
+    (void)state;
+    int n_tried[HRF_N_GRADIENTS] = { 0 };
+    for (int i = 0; i < n_op_cases; i++) {
+        double worst = 0;
+        int n_run = 0;
+        for (int k = 0; k < op_cases[i].n_cases; k++) {
+            const uint64_t seed = (uint64_t)(1000 * i + k);
+            struct hrf_error err = { .status = HRF_OK };
+            struct build b = build_start(seed);
+            const int32_t output = op_cases[i].make(&b);
+            struct hrf_graph *network = build_finish(&b, &output, 1);
+            const enum hrf_op op = network->nodes[network->values[network->outputs[0]].producer].op;
+            const enum hrf_gradient_rule rule = hrf_op_gradient(op);
+            int64_t n, n_ours;
+            build_make_weights(network);
+            assert_int_equal(hrf_graph_infer_shapes(network, &err), HRF_OK);
+            float *truth = network->n_inputs > 0 && (n_run < CASES || n_tried[rule] == 0)
+                               ? run_step(network, "ref", HRF_FP32, 1, seed, &n)
+                               : NULL;
+            if (truth == NULL || is_refused(network)) {
+                hrf_free(truth);
+                hrf_graph_destroy(network);
+                continue;
+            }
+            float *ours = run_step(network, device(), HRF_FP32, 1, seed, &n_ours);
+            assert_int_equal(n, n_ours);
+            const double apart = relative_difference(ours, truth, n);
+            if (!(apart <= 2e-5))
+                fail_msg("%s, seed %llu: gradients on device %s are %g apart", op_cases[i].name,
+                         (unsigned long long)seed, device(), apart);
+            worst = fmax(worst, apart);
+            n_run++;
+            n_tried[rule]++;
+            hrf_free(truth);
+            hrf_free(ours);
+            hrf_graph_destroy(network);
+        }
+        if (n_run > 0)
+            printf("%-20s %d cases, worst %.1e\n", op_cases[i].name, n_run, worst);
+    }
+    for (int rule = HRF_GRADIENT_FUNCTION; rule < HRF_N_GRADIENTS; rule++)
+        if (n_tried[rule] == 0 && rule != HRF_GRADIENT_ALL_REDUCE) /* that is between ranks */
+            fail_msg("no case of gradient rule %d has kernels on device %s", rule, device());
 }
 
 static void bf16_gradients_are_those_of_the_reference(void **state)
@@ -261,12 +365,12 @@ static void bf16_gradients_are_those_of_the_reference(void **state)
                 continue;
             }
             float *full = run_step(network, "cpu", HRF_FP32, 1, seed, &n);
-            float *two = run_step(network, "cpu", HRF_BF16, 2, seed, &n);
-            float *one = run_step(network, "cpu", HRF_BF16, 1, seed, &n_one);
+            float *two = run_step(network, device(), HRF_BF16, 2, seed, &n);
+            float *one = run_step(network, device(), HRF_BF16, 1, seed, &n_one);
             const double apart = relative_difference(two, truth, n);
             if (is_stable(&op_cases[i]) && !(apart <= 0x1p-5))
-                fail_msg("%s, seed %llu: the CPU's gradients are %g apart", op_cases[i].name,
-                         (unsigned long long)seed, apart);
+                fail_msg("%s, seed %llu: gradients on device %s are %g apart", op_cases[i].name,
+                         (unsigned long long)seed, device(), apart);
             assert_int_equal(n, n_one);
             if (op_cases[i].same_on_any_threads)
                 assert_memory_equal(one, two, (size_t)n * sizeof *one);
@@ -289,9 +393,13 @@ static void bf16_gradients_are_those_of_the_reference(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest of_reference[] = {
         cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+    };
+    const struct CMUnitTest of_device[] = {
+        cmocka_unit_test(steps_of_weights_that_change_are_those_of_the_reference),
         cmocka_unit_test(bf16_gradients_are_those_of_the_reference),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = is_emulated() ? 0 : cmocka_run_group_tests(of_reference, NULL, NULL);
+    return failed + cmocka_run_group_tests(of_device, set_up, tear_down);
 }

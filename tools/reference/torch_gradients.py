@@ -1,6 +1,6 @@
 """Gradients of hires-engine against PyTorch's in double.
 
-    torch_gradients.py ENGINE [--device cpu|ref|cpu,ref] [--size N] [--batch-norm frozen|train] [--precision fp32|bf16] [NET ...]
+    torch_gradients.py ENGINE [--device cpu|ref|cuda|cpu,ref] [--without CASE,CASE] [--size N] [--batch-norm frozen|train] [--precision fp32|bf16] [NET ...]
 
 NET is a network of torchvision, or made/NAME: the network that `model make NAME` writes, against PyTorch's own definition of it
 (torch_nets.py). Without one, small networks that have, together, every kind of operator with a gradient.
@@ -350,6 +350,7 @@ def main():
     parser.add_argument("nets", nargs="*")
     parser.add_argument("--device", default="cpu", help="or several, with commas between")
     parser.add_argument("--layout", default="single", help="several, with colons between: all but the first on the first device")
+    parser.add_argument("--without", default="", help="small networks to leave out: the device has no kernel for them")
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=3, help="of weights and images of whole networks")
     parser.add_argument("--batch-norm", default="frozen", choices=["frozen", "train"])
@@ -360,6 +361,7 @@ def main():
     for device, layout in [(d, layouts[0]) for d in devices] + [(devices[0], other) for other in layouts[1:]]:
         torch.manual_seed(1)
         cases = large([net for net in args.nets if not net.startswith("made/")], args.size, args.seed) if args.nets else small()
+        cases = [case for case in cases if case[0] not in args.without.split(",")]
         common = {"device": device, "norm": args.batch_norm, "layout": layout, "precision": args.precision}
         bad += [name for name, net, x, target, how in cases if not check(args.engine, name, net, x, target, **{**common, **how})]
         bad += [name for name in args.nets if name.startswith("made/") and not check_made(args.engine, name[5:], args.size, args.seed, **common)]

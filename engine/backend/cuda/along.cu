@@ -162,3 +162,57 @@ cudaError_t hrf_k_product(struct hrf_k_array y, struct hrf_k_array a, struct hrf
     const int64_t n = count_of(form->batch) * form->rows * form->columns;
     return n == 0 ? cudaSuccess : LAUNCH(product, n, stream, y, a, b, c, residual, *form, n);
 }
+
+/* ---- what is greatest ---- */
+
+/* A NaN is greater than any number; of equal ones the first. */
+DEVICE bool is_greater(float a, float b)
+{
+    return a > b || (a != a && b == b);
+}
+
+KERNEL select_max(hrf_k_array y, hrf_k_array x, hrf_k_array scores, int64_t n_rows, int64_t columns,
+                  int64_t width, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t column = i / width;
+        int64_t best = 0;
+        for (int64_t k = 1; k < n_rows; k++)
+            if (is_greater(load(scores, k * columns + column),
+                           load(scores, best * columns + column)))
+                best = k;
+        store(y, i, load(x, best * width + i % width));
+    }
+}
+
+cudaError_t hrf_k_select_max(struct hrf_k_array y, struct hrf_k_array x, struct hrf_k_array scores,
+                             int64_t n, int64_t columns, int64_t width, cudaStream_t stream)
+{
+    const int64_t count = columns * width;
+    return count == 0 ? cudaSuccess
+                      : LAUNCH(select_max, count, stream, y, x, scores, n, columns, width, count);
+}
+
+/* A number is among the greatest if fewer than that many come before it. */
+KERNEL top_k_mask(hrf_k_array y, hrf_k_array x, int64_t length, int64_t greatest, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const int64_t first = i / length * length;
+        const float v = load(x, i);
+        int64_t before = 0;
+        for (int64_t k = first; k < first + length; k++) {
+            const float other = load(x, k);
+            before += is_greater(other, v) || (k < i && !is_greater(v, other));
+        }
+        store(y, i, before < greatest ? 1.0f : 0.0f);
+    }
+}
+
+cudaError_t hrf_k_top_k_mask(struct hrf_k_array y, struct hrf_k_array x, int64_t rows,
+                             int64_t length, int64_t greatest, cudaStream_t stream)
+{
+    const int64_t n = rows * length;
+    return n == 0 ? cudaSuccess : LAUNCH(top_k_mask, n, stream, y, x, length, greatest, n);
+}

@@ -318,8 +318,9 @@ static void conv_destroy(struct hrf_kernel *base)
 static enum hrf_status upload(struct conv_kernel *k, const void *from, size_t n_bytes, void **to,
                               struct hrf_error *err)
 {
+    const bool is_new = *to == NULL;
     HRF_TRY(hrf_cuda_upload(k->backend->device, from, n_bytes, to, err));
-    k->base.weight_bytes += n_bytes;
+    k->base.weight_bytes += is_new ? n_bytes : 0;
     return HRF_OK;
 }
 
@@ -350,7 +351,7 @@ static enum hrf_status upload_row(struct conv_kernel *k, const float *from, int6
                                   float factor, float **out, struct hrf_error *err)
 {
     HRF_AUTO_FREE float *row = hrf_try_calloc((size_t)wide, sizeof *row);
-    void *on_device = NULL;
+    void *on_device = *out;
     HRF_CHECK_MEMORY(row != NULL, err, "weights of node '%s'", k->spec->name);
     for (int64_t i = 0; i < n; i++)
         row[i] = factor * from[i];
@@ -391,7 +392,7 @@ static enum hrf_status upload_requantize(struct conv_kernel *k, struct hrf_error
         r->residual_scale = hrf_arithmetic_short_factor(r->residual_scale);
     for (int64_t c = 0; c < r->n_channels && !is_own; c++)
         r->bias[c] *= r->multiplier[c];
-    void *on_device = NULL;
+    void *on_device = k->residual_scale;
     enum hrf_status status = upload_filters(k, r->multiplier, 1, &k->scale, err);
     if (status == HRF_OK && hrf_spec_has(k->spec, HRF_CONV_BIAS))
         status = upload_filters(k, r->bias, 1, &k->bias, err);
@@ -604,6 +605,17 @@ static void fold_alpha(struct hrf_spec *spec)
         weights[i] *= spec->attributes.gemm.alpha;
 }
 
+static enum hrf_status conv_refresh(struct hrf_kernel *base, const struct hrf_graph *graph,
+                                    const struct hrf_node *node, struct hrf_error *err)
+{
+    struct conv_kernel *k = (struct conv_kernel *)base;
+    HRF_TRY(hrf_cuda_device_enter(k->backend->device, err));
+    HRF_TRY(hrf_spec_refresh(k->spec, graph, node, err));
+    fold_alpha(k->spec);
+    HRF_TRY(upload_constants(k, err));
+    return upload_prologue(k, graph, node, err);
+}
+
 enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct hrf_graph *graph,
                                       const struct hrf_node *node, struct hrf_kernel **out,
                                       struct hrf_error *err)
@@ -619,6 +631,7 @@ enum hrf_status hrf_cuda_conv_compile(struct hrf_backend *backend, const struct 
                                    .destroy = conv_destroy,
                                    .can_fuse = can_fuse,
                                    .run_fused = run_fused,
+                                   .refresh = conv_refresh,
                                    .implementation = "own" };
     k->backend = backend;
     HRF_AUTO(hrf_kernel) owned = &k->base;

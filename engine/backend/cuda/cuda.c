@@ -18,10 +18,11 @@
 struct hrf_k_array hrf_cuda_array(const struct hrf_operand *operand, const void *data)
 {
     static const enum hrf_k_type types[] = {
-        [HRF_F32] = HRF_K_F32, [HRF_F16] = HRF_K_F16, [HRF_B16] = HRF_K_B16, [HRF_S8] = HRF_K_S8,
-        [HRF_U8] = HRF_K_U8,   [HRF_S32] = HRF_K_S32, [HRF_F64] = HRF_K_F32, /* sums of a pool:
-                                                                                their kernels know
-                                                                              */
+        [HRF_F32] = HRF_K_F32, [HRF_F16] = HRF_K_F16, [HRF_B16] = HRF_K_B16,
+        [HRF_S8] = HRF_K_S8,   [HRF_U8] = HRF_K_U8,   [HRF_S32] = HRF_K_S32,
+        [HRF_BOOL] = HRF_K_U8, [HRF_F64] = HRF_K_F32, /* sums of a pool:
+                                  their kernels know
+                                */
     };
     struct hrf_k_array array = { .type = types[operand->dtype],
                                  .scale = operand->quantization.scale > 0
@@ -113,7 +114,7 @@ static bool is_uploaded(const struct hrf_spec *spec, int32_t i)
 {
     return hrf_spec_has(spec, i) && spec->inputs[i].constant != NULL &&
            (spec->inputs[i].dtype == HRF_F32 || spec->inputs[i].dtype == HRF_S8 ||
-            spec->inputs[i].dtype == HRF_U8);
+            spec->inputs[i].dtype == HRF_U8 || spec->inputs[i].dtype == HRF_BOOL);
 }
 
 /* Make the tables of kernels that have some. */
@@ -123,21 +124,22 @@ static enum hrf_status (*const prepares[HRF_N_OPS])(struct hrf_cuda_kernel *,
     [HRF_OP_RESIZE] = hrf_cuda_prepare_resize,
     [HRF_OP_GATHER] = hrf_cuda_prepare_gather,
     [HRF_OP_BYTE_ATTENTION] = hrf_cuda_prepare_byte_attention,
+    [HRF_OP_GATHER_GRADIENT] = hrf_cuda_prepare_gather_gradient,
 };
 
 /* What the kernel reads at run time; indices and the like are read while compiling. */
 static enum hrf_status upload_constants(struct hrf_cuda_kernel *kernel, struct hrf_error *err)
 {
     const struct hrf_spec *spec = kernel->spec;
-    kernel->constants = hrf_calloc((size_t)spec->n_inputs + 1, sizeof *kernel->constants);
     for (int32_t i = 0; i < spec->n_inputs && spec->op != HRF_OP_BATCH_NORM; i++) {
         if (!is_uploaded(spec, i))
             continue;
         const size_t n_bytes = (size_t)hrf_shape_count(&spec->inputs[i].shape) *
                                hrf_dtype_size(spec->inputs[i].dtype);
+        const bool is_new = kernel->constants[i] == NULL;
         HRF_TRY(hrf_cuda_upload(kernel->backend->device, spec->inputs[i].constant, n_bytes,
                                 &kernel->constants[i], err));
-        kernel->constant_bytes += n_bytes;
+        kernel->constant_bytes += is_new ? n_bytes : 0;
     }
     return prepares[spec->op] != NULL ? prepares[spec->op](kernel, err) : HRF_OK;
 }
@@ -146,6 +148,8 @@ static hrf_cuda_launch *find_launch(enum hrf_op op)
 {
     if (hrf_cuda_is_performer(op))
         return hrf_cuda_launch_performer;
+    if (hrf_cuda_gradient(op) != NULL)
+        return hrf_cuda_gradient(op);
     return hrf_op_is_move(op) ? hrf_cuda_move(op) : hrf_cuda_simple(op);
 }
 
@@ -155,6 +159,8 @@ static size_t workspace_of(const struct hrf_spec *spec)
 {
     if (hrf_cuda_is_performer(spec->op))
         return hrf_cuda_performer_workspace(spec);
+    if (hrf_cuda_gradient(spec->op) != NULL)
+        return hrf_cuda_gradient_workspace(spec);
     const struct hrf_shape *x = &spec->inputs[0].shape;
     if (spec->op == HRF_OP_GLOBAL_AVERAGE_POOL || spec->op == HRF_OP_GLOBAL_MAX_POOL ||
         spec->op == HRF_OP_POOL_SUM)
@@ -164,6 +170,15 @@ static size_t workspace_of(const struct hrf_spec *spec)
     return through
                ? (size_t)hrf_shape_count(&spec->output.shape) * hrf_dtype_size(spec->output.dtype)
                : 0;
+}
+
+static enum hrf_status cuda_refresh(struct hrf_kernel *base, const struct hrf_graph *graph,
+                                    const struct hrf_node *node, struct hrf_error *err)
+{
+    struct hrf_cuda_kernel *kernel = (struct hrf_cuda_kernel *)base;
+    HRF_TRY(hrf_cuda_device_enter(kernel->backend->device, err));
+    HRF_TRY(hrf_spec_refresh(kernel->spec, graph, node, err));
+    return upload_constants(kernel, err);
 }
 
 static enum hrf_status compile_conv(const struct hrf_kernel_row *row, struct hrf_backend *backend,
@@ -182,11 +197,14 @@ static enum hrf_status cuda_compile(const struct hrf_kernel_row *row, struct hrf
     (void)row;
     HRF_TRY(hrf_cuda_device_enter(backend->device, err));
     struct hrf_cuda_kernel *kernel = hrf_calloc(1, sizeof *kernel);
-    kernel->base = (struct hrf_kernel){ .run = cuda_run, .destroy = destroy_kernel };
+    kernel->base = (struct hrf_kernel){ .run = cuda_run,
+                                        .destroy = destroy_kernel,
+                                        .refresh = cuda_refresh };
     HRF_AUTO(hrf_kernel) owned = &kernel->base;
     kernel->backend = backend;
     kernel->launch = find_launch(node->op);
     HRF_TRY(hrf_spec_create(graph, node, &kernel->spec, err));
+    kernel->constants = hrf_calloc((size_t)node->n_inputs + 1, sizeof *kernel->constants);
     HRF_TRY(upload_constants(kernel, err));
     kernel->base.weight_bytes = kernel->constant_bytes;
     kernel->base.workspace_bytes = workspace_of(kernel->spec);

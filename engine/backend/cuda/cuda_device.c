@@ -182,6 +182,8 @@ enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void
                                 size_t n_bytes, void **out, struct hrf_error *err)
 {
     void *memory = NULL;
+    if (*out != NULL)
+        return hrf_cuda_write(device, from, n_bytes, *out, err);
     HRF_TRY(hrf_cuda_allocate(device, n_bytes, &memory, err));
     const enum hrf_status status = hrf_cuda_write(device, from, n_bytes, memory, err);
     if (status != HRF_OK) {

@@ -70,7 +70,7 @@ HRF_CHECKED enum hrf_status hrf_cuda_write(const struct hrf_cuda_device *device,
                                            size_t n_bytes, void *to, struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cuda_read(const struct hrf_cuda_device *device, const void *from,
                                           size_t n_bytes, void *to, struct hrf_error *err);
-/* Allocates and writes. */
+/* Allocates, unless *out is memory that took as much before, and writes. */
 HRF_CHECKED enum hrf_status hrf_cuda_upload(const struct hrf_cuda_device *device, const void *from,
                                             size_t n_bytes, void **out, struct hrf_error *err);
 

@@ -118,6 +118,12 @@ bool hrf_cuda_is_performer(enum hrf_op op);
 size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec);
 hrf_cuda_launch hrf_cuda_launch_performer;
 
+/* The operators that only graphs of gradients have (gradient.c). */
+hrf_cuda_launch *hrf_cuda_gradient(enum hrf_op op);
+size_t hrf_cuda_gradient_workspace(const struct hrf_spec *spec);
+HRF_CHECKED enum hrf_status hrf_cuda_prepare_gather_gradient(struct hrf_cuda_kernel *kernel,
+                                                             struct hrf_error *err);
+
 /* ATTENTION, ATTENTION_PART. */
 hrf_cuda_launch hrf_cuda_launch_attention;
 hrf_cuda_launch hrf_cuda_launch_byte_attention;

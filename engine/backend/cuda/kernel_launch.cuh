@@ -30,6 +30,12 @@ DEVICE float warp_most(float v)
 {
     return v;
 }
+/* What that lane has. */
+DEVICE float warp_pick(float v, int lane)
+{
+    (void)lane;
+    return v;
+}
 /* A block whose threads take turns between two barriers: what they keep is an array of all. */
 #define BLOCK_KERNEL         KERNEL
 #define SHARED               alignas(16)
@@ -89,6 +95,10 @@ static __device__ inline float warp_most(float v)
     for (int step = LANES / 2; step > 0; step /= 2)
         v = larger_or_nan(v, __shfl_xor_sync(0xffffffffu, v, step));
     return v;
+}
+static __device__ inline float warp_pick(float v, int lane)
+{
+    return __shfl_sync(0xffffffffu, v, lane);
 }
 /* One of n for each block, whose threads share its memory: what follows FOR_THREADS is done by each
  * of them, and seen by the others behind a BARRIER. A thread's own variables are arrays of

@@ -66,6 +66,19 @@ cudaError_t hrf_k_pointwise(const struct hrf_k_function *function, struct hrf_k_
                             cudaStream_t stream);
 cudaError_t hrf_k_copy(struct hrf_k_array y, struct hrf_k_array a, const struct hrf_k_walk *walk,
                        cudaStream_t stream);
+/* y = a where the condition is not 0, else b. `walk` walks y, a and b, `of_condition` (its a) the
+ * condition over the same axes. */
+cudaError_t hrf_k_where(struct hrf_k_array y, const uint8_t *condition, struct hrf_k_array a,
+                        struct hrf_k_array b, const struct hrf_k_walk *walk,
+                        const struct hrf_k_walk *of_condition, cudaStream_t stream);
+/* y[c][width] is the row of x at which column c of scores[n][columns] is greatest, the first of
+ * equal ones; a NaN is greater than any number. */
+cudaError_t hrf_k_select_max(struct hrf_k_array y, struct hrf_k_array x, struct hrf_k_array scores,
+                             int64_t n, int64_t columns, int64_t width, cudaStream_t stream);
+/* y[row][i] = 1 for the `greatest` greatest numbers of each row of x, of equal ones and of NaN as
+ * above; 0 for the others. */
+cudaError_t hrf_k_top_k_mask(struct hrf_k_array y, struct hrf_k_array x, int64_t rows,
+                             int64_t length, int64_t greatest, cudaStream_t stream);
 /* Row i of y, `size` elements, is row rows[i] of x; both arrays have one form. */
 cudaError_t hrf_k_gather_rows(struct hrf_k_array y, struct hrf_k_array x, const int32_t *rows,
                               int64_t n_rows, int64_t size, cudaStream_t stream);

@@ -40,6 +40,25 @@ KERNEL pointwise(hrf_k_function function, hrf_k_array y, hrf_k_array a, hrf_k_ar
     }
 }
 
+KERNEL where(hrf_k_array y, const uint8_t *condition, hrf_k_array a, hrf_k_array b, hrf_k_walk walk,
+             hrf_k_walk of_condition, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const offsets o = seek(walk, i);
+        store(y, o.y, condition[seek(of_condition, i).a] != 0 ? load(a, o.a) : load(b, o.b));
+    }
+}
+
+cudaError_t hrf_k_where(struct hrf_k_array y, const uint8_t *condition, struct hrf_k_array a,
+                        struct hrf_k_array b, const struct hrf_k_walk *walk,
+                        const struct hrf_k_walk *of_condition, cudaStream_t stream)
+{
+    const int64_t n = count_of(*walk);
+    return n == 0 ? cudaSuccess
+                  : LAUNCH(where, n, stream, y, condition, a, b, *walk, *of_condition, n);
+}
+
 /* Copies that change nothing keep every bit. */
 template <typename T> KERNEL copy(T *y, const T *a, hrf_k_walk walk, int64_t n)
 {

@@ -157,6 +157,50 @@ static cudaError_t launch_swiglu(const struct hrf_cuda_kernel *kernel,
                            stream_of(kernel));
 }
 
+/* ---- choices ---- */
+
+static cudaError_t launch_where(const struct hrf_cuda_kernel *kernel,
+                                const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const struct hrf_shape *shape = &spec->output.shape;
+    int64_t strides[4][HRF_MAX_RANK]; /* of y, condition, and both sides */
+    struct hrf_walk merged;
+    struct hrf_k_walk walk = { .rank = 0 }, of_condition = { .rank = 0 };
+    hrf_layout_strides(shape, strides[0]);
+    for (int k = 0; k < 3; k++)
+        hrf_layout_broadcast_strides(&spec->inputs[k].shape, shape, strides[1 + k]);
+    hrf_walk_init(&merged, shape, 4, (const int64_t(*)[HRF_MAX_RANK])strides);
+    for (int32_t i = 0; i < merged.rank; i++) {
+        hrf_cuda_walk_add(&walk, merged.dims[i], merged.strides[0][i], merged.strides[2][i],
+                          merged.strides[3][i]);
+        hrf_cuda_walk_add(&of_condition, merged.dims[i], 0, merged.strides[1][i], 0);
+    }
+    return hrf_k_where(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0).data,
+                       hrf_cuda_input(kernel, call, 1), hrf_cuda_input(kernel, call, 2), &walk,
+                       &of_condition, stream_of(kernel));
+}
+
+static cudaError_t launch_select_max(const struct hrf_cuda_kernel *kernel,
+                                     const struct hrf_kernel_call *call)
+{
+    const struct hrf_spec *spec = kernel->spec;
+    const int64_t *scores = spec->inputs[1].shape.dims;
+    return hrf_k_select_max(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                            hrf_cuda_input(kernel, call, 1), scores[0], scores[1],
+                            spec->output.shape.dims[1], stream_of(kernel));
+}
+
+static cudaError_t launch_top_k_mask(const struct hrf_cuda_kernel *kernel,
+                                     const struct hrf_kernel_call *call)
+{
+    const struct hrf_shape *shape = &kernel->spec->output.shape;
+    const int64_t length = hrf_shape_last(shape);
+    return hrf_k_top_k_mask(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
+                            length > 0 ? hrf_shape_count(shape) / length : 0, length,
+                            kernel->spec->attributes.greatest, stream_of(kernel));
+}
+
 /* ---- BATCH_NORM ---- */
 
 static bool is_in_steps(const struct hrf_spec *spec)
@@ -168,8 +212,9 @@ static bool is_in_steps(const struct hrf_spec *spec)
 enum hrf_status hrf_cuda_upload_table(struct hrf_cuda_kernel *kernel, int i, const void *from,
                                       size_t n_bytes, struct hrf_error *err)
 {
+    const bool is_new = kernel->tables[i] == NULL;
     HRF_TRY(hrf_cuda_upload(kernel->backend->device, from, n_bytes, &kernel->tables[i], err));
-    kernel->constant_bytes += n_bytes;
+    kernel->constant_bytes += is_new ? n_bytes : 0;
     return HRF_OK;
 }
 
@@ -468,6 +513,9 @@ hrf_cuda_launch *hrf_cuda_simple(enum hrf_op op)
         [HRF_OP_RMS_NORM] = hrf_cuda_launch_norm,
         [HRF_OP_GROUP_NORM] = hrf_cuda_launch_norm,
         [HRF_OP_SWIGLU] = launch_swiglu,
+        [HRF_OP_WHERE] = launch_where,
+        [HRF_OP_SELECT_MAX] = launch_select_max,
+        [HRF_OP_TOP_K_MASK] = launch_top_k_mask,
         [HRF_OP_ATTENTION] = hrf_cuda_launch_attention,
         [HRF_OP_TOKEN_ATTENTION] = hrf_cuda_launch_attention,
         [HRF_OP_BYTE_ATTENTION] = hrf_cuda_launch_byte_attention,
