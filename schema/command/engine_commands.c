@@ -252,7 +252,7 @@ const struct hrf_request_option hrf_train_options[] = {
       NUMBER(threads, 0, 4096) },
     { "fold", "N", "only this fold, from 0", NUMBER(fold, 0, HRF_UNBOUNDED) },
     { "seed", "N", "only this seed", OPTION(seed) },
-    { "device", "NAME", "cpu, or ref (plain C in double precision)", OPTION(device) },
+    { "device", "NAME", "cpu, cuda, or ref (plain C in double precision)", OPTION(device) },
     { "comm", "C",
       "ranks of train.layout are threads (loop, default) or processes under mpirun (mpi)",
       OPTION(comm) },

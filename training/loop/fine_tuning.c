@@ -144,7 +144,7 @@ enum hrf_status hrf_tuning_agree(struct hrf_tuning_job *job, enum hrf_status sta
 
 /* ---- checkpoints ---- */
 
-static const char magic[8] = "HRFTUNE2";
+static const char magic[8] = "HRFTUNE3";
 
 static enum hrf_status write_checkpoint(struct hrf_tuning_job *job, struct hrf_error *err)
 {
@@ -153,6 +153,7 @@ static enum hrf_status write_checkpoint(struct hrf_tuning_job *job, struct hrf_e
     if (!hrf_tuning_is_first(job))
         return HRF_OK;
     snprintf(job->progress.layout, sizeof job->progress.layout, "%s", job->tuning->recipe->layout);
+    snprintf(job->progress.device, sizeof job->progress.device, "%s", job->tuning->device);
     job->steps->append_state(job->learner, &state);
     const struct hrf_checkpoint_part parts[] = {
         { &job->progress, sizeof job->progress },
@@ -589,15 +590,15 @@ static enum hrf_status probe(struct hrf_tuning_job *job, struct hrf_error *err)
     return leave(job, job->base, err);
 }
 
-/* Sums are made in another order on other ranks. */
-static void tell_layout(const struct hrf_tuning_job *job)
+/* Sums are made in another order on other ranks, and on another device. */
+static void tell_place(const struct hrf_tuning_job *job, const char *what, const char *before,
+                       const char *now)
 {
-    const char *before = job->progress.layout, *now = job->tuning->recipe->layout;
     if (strcmp(before, now) != 0 && job->progress.epoch + job->progress.step > 0)
         fprintf(stderr,
-                "fold %lld seed %lld: began with the layout %s and goes on with %s: the same "
-                "within rounding, not to the last bit\n",
-                (long long)job->fold, (long long)job->seed, before, now);
+                "fold %lld seed %lld: began with the %s %s and goes on with %s: the same within "
+                "rounding, not to the last bit\n",
+                (long long)job->fold, (long long)job->seed, what, before, now);
 }
 
 static enum hrf_status train(struct hrf_tuning_job *job, struct hrf_error *err)

@@ -18,6 +18,7 @@ struct hrf_tuning_progress {
     int64_t best_epoch;  /* from 1; 0: none yet */
     double best_loss, loss_sum;
     char layout[128]; /* of the ranks that wrote it */
+    char device[16];  /* that they computed on */
 };
 
 /* How fast an epoch was. */

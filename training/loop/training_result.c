@@ -91,6 +91,8 @@ static enum hrf_status write_json(const struct hrf_training_result *result,
     hrf_json_put_int(json, "trained_weights", result->n_trained);
     if (hrf_layout_ranks(&t->recipe->ranks) > 1)
         hrf_json_put_text(json, "layout", t->recipe->layout);
+    if (strcmp(t->device, "cpu") != 0)
+        hrf_json_put_text(json, "device", t->device);
     return hrf_json_write_file(path, json, err);
 }
 
