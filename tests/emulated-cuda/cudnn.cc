@@ -14,6 +14,8 @@
  *   refuses-seconds  no engine writes two outputs
  *   slow-seconds  two outputs at once take longer than a convolution and a pass
  *   skews-second=ENGINE  one number of that engine's second output is wrong
+ *   refuses-gradients  no engine computes a convolution's gradient
+ *   skews-gradient=ENGINE  the first number of that engine's gradients is wrong
  *   clobbers=ENGINE  plans of that engine write over y before they read the residual
  *   lists-a=ENGINE+..., lists-fall-back=ENGINE+...  the engines that it lists in these modes (mode
  * B answers as A), each with a setting of its own fails=ENGINE  plans of that engine are built, and
@@ -56,6 +58,10 @@ struct tensor {
 
 struct step {
     bool is_conv = false;
+    /* Of a convolution: what b or x is multiplied with is `x`, what is given is `y`: 0, y of x and
+     * weights b; 1, the gradient to x of that to y (x) and weights (b); 2, to weights, of x and
+     * that to y (b). */
+    int gradient = 0;
     bool is_attention = false; /* of x, b and `values`; a run gives the scale */
     tensor values;
     long scale_id = 0;
@@ -144,15 +150,36 @@ tensor tensor_at(const emulated_descriptor *d, int name)
     return tensor_of(one<emulated_descriptor *>(d, name, nullptr));
 }
 
+bool is_convolution(const emulated_descriptor *d)
+{
+    return d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
+           d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
+           d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
 step conv_step(const emulated_descriptor *d)
 {
+    static const int names[][4] = {
+        { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC },
+        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC },
+        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC }
+    };
     step s;
     s.is_conv = true;
-    s.x = tensor_at(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
-    s.b = tensor_at(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
-    s.y = tensor_at(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
-    const auto *c = one<emulated_descriptor *>(
-        d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, nullptr);
+    s.gradient = d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR     ? 1
+                 : d->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? 2
+                                                                                             : 0;
+    s.x = tensor_at(d, names[s.gradient][0]);
+    s.b = tensor_at(d, names[s.gradient][1]);
+    s.y = tensor_at(d, names[s.gradient][2]);
+    const auto *c = one<emulated_descriptor *>(d, names[s.gradient][3], nullptr);
     const auto before = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
     const auto after = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
     const auto stride = list<int64_t>(c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
@@ -303,7 +330,8 @@ std::vector<double> numbers(const tensor &t, const void *memory)
     return all;
 }
 
-/* In four sums, which do not wait for each other. (Of an array GCC would store and load each of them anew.) */
+/* In four sums, which do not wait for each other. (Of an array GCC would store and load each of
+ * them anew.) */
 __attribute__((no_sanitize_address)) double unchecked_dot(const double *u, const double *v, long n)
 {
     double sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
@@ -319,8 +347,8 @@ __attribute__((no_sanitize_address)) double unchecked_dot(const double *u, const
     return sum0 + sum1 + (sum2 + sum3);
 }
 
-/* AddressSanitizer checks the last number of both rows alone: they lie in vectors of this file, and what the
- * back end gave is checked when numbers() copies it. */
+/* AddressSanitizer checks the last number of both rows alone: they lie in vectors of this file, and
+ * what the back end gave is checked when numbers() copies it. */
 double dot(const double *u, const double *v, long n)
 {
     return unchecked_dot(u, v, n - 1) + u[n - 1] * v[n - 1];
@@ -341,9 +369,43 @@ void convolve(const step &s, const double *x, const double *w, long n, long oy, 
                 continue;
             const double *pixel = x + offset(s.x, n, 0, row, column);
             for (long k = 0; k < s.y.dims[1]; k++)
-                sums[size_t(k)] += dot(pixel + k / outputs * per_group,
-                                       w + offset(s.b, k, 0, r, q), per_group);
+                sums[size_t(k)] += dot(pixel + k / outputs * per_group, w + offset(s.b, k, 0, r, q),
+                                       per_group);
         }
+}
+
+/* The numbers of s.y, dense: the terms of the convolution of which this is a gradient, one by one.
+ */
+std::vector<double> gradient_of(const step &s, const std::vector<double> &first,
+                                const std::vector<double> &second)
+{
+    const bool to_x = s.gradient == 1;
+    const tensor &x = to_x ? s.y : s.x, &w = to_x ? s.b : s.y, &y = to_x ? s.x : s.b;
+    const std::vector<double> &dy = to_x ? first : second;
+    const long depth = w.dims[1], outputs = y.dims[1] / (x.dims[1] / depth);
+    std::vector<double> sums(size_t(elements_of(s.y)));
+    for (long n = 0; n < y.dims[0]; n++)
+        for (long oy = 0; oy < y.dims[2]; oy++)
+            for (long ox = 0; ox < y.dims[3]; ox++)
+                for (long r = 0; r < w.dims[2]; r++)
+                    for (long q = 0; q < w.dims[3]; q++) {
+                        const long row = oy * s.stride[0] - s.pads[0] + r * s.dilation[0];
+                        const long column = ox * s.stride[1] - s.pads[1] + q * s.dilation[1];
+                        if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
+                            continue;
+                        for (long k = 0; k < y.dims[1]; k++) {
+                            const double d = dy[size_t(offset(y, n, k, oy, ox))];
+                            const size_t at_x = size_t(offset(x, n, 0, row, column) +
+                                                       k / outputs * depth);
+                            const size_t at_w = size_t(offset(w, k, 0, r, q));
+                            for (size_t c = 0; c < size_t(depth); c++)
+                                if (to_x)
+                                    sums[at_x + c] += d * second[at_w + c];
+                                else
+                                    sums[at_w + c] += d * first[at_x + c];
+                        }
+                    }
+    return sums;
 }
 
 double apply(const step &s, double x, double b)
@@ -441,6 +503,15 @@ void run_step(const program &code, const step &s, const places &at, const arithm
         image = numbers(s.x, x);
         weights = numbers(s.b, b);
     }
+    if (s.gradient != 0) {
+        const std::vector<double> all = gradient_of(s, image, weights);
+        const char *skewed = variant("skews-gradient");
+        for (size_t i = 0; i < all.size(); i++)
+            store(y, s.y.type, long(i), all[i], how);
+        if (skewed != nullptr && code.engine == atol(skewed))
+            store(y, s.y.type, 0, all[0] + 1, how);
+        return;
+    }
     for (long n = 0; n < s.y.dims[0]; n++)
         for (long h = 0; h < s.y.dims[2]; h++)
             for (long w = 0; w < s.y.dims[3]; w++) {
@@ -528,6 +599,8 @@ std::vector<long> engines_for(const program &code)
             return s.x.dims[3] % 8 == 0 ? std::vector<long>{ 7 } : std::vector<long>{};
         if (!s.is_conv)
             continue;
+        if (s.gradient != 0 && variant("refuses-gradients") != nullptr)
+            return {};
         const bool is_int8 = s.x.type == CUDNN_DATA_INT8;
         if (elements_of(s.x) > most_elements() || elements_of(s.y) > most_elements())
             return {};
@@ -587,7 +660,7 @@ std::string to_text(const program &code)
     out << "{\"emulated\":\"" << code.driver << ' ' << code.engine << ' ' << code.steps.size()
         << ' ';
     for (const step &s : code.steps) {
-        out << s.is_conv << ' ' << s.mode << ' ' << s.lower << ' '
+        out << s.is_conv << ' ' << s.gradient << ' ' << s.mode << ' ' << s.lower << ' '
             << (std::isinf(s.upper) ? 1e300 : s.upper) << ' ' << s.slope << ' ';
         for (int i = 0; i < 4; i++)
             out << s.pads[i] << ' ';
@@ -611,7 +684,7 @@ bool from_text(const std::string &text, program &code)
     in >> code.driver >> code.engine >> n;
     code.steps.resize(n < 100 ? n : 0);
     for (step &s : code.steps) {
-        in >> s.is_conv >> s.mode >> s.lower >> s.upper >> s.slope;
+        in >> s.is_conv >> s.gradient >> s.mode >> s.lower >> s.upper >> s.slope;
         for (int i = 0; i < 4; i++)
             in >> s.pads[i];
         for (int i = 0; i < 2; i++)
@@ -707,10 +780,10 @@ cudnnStatus_t finalize(emulated_descriptor *d)
         d->code = std::make_shared<program>();
         d->code->has_handle = one<void *>(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, nullptr) != nullptr;
         for (auto *o : list<emulated_descriptor *>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS))
-            d->code->steps.push_back(
-                o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ? conv_step(o)
-                : o->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR ? attention_step(o)
-                                                                         : pointwise_step(o));
+            d->code->steps.push_back(is_convolution(o) ? conv_step(o)
+                                     : o->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR
+                                         ? attention_step(o)
+                                         : pointwise_step(o));
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
         d->code =

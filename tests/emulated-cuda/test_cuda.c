@@ -3,6 +3,7 @@
  * packing of weights, graphs handed to cuDNN and own kernels are these. */
 #include "tests/unit/unit.h"
 
+#include "engine/ir/op.h"
 #include "engine/model/model.h"
 #include "engine/run/made_ranges.h"
 #include "engine/run/session.h"
@@ -77,6 +78,83 @@ static void every_operator_agrees_with_the_reference(void **state)
         if (n_run == 0)
             fail_msg("%s: no case has a CUDA kernel", op_cases[i].name);
     }
+}
+
+/* The kernel of the last node of each case, by a library that is otherwise: results are right. */
+static void check_gradient_kernels(enum hrf_op op, const char *library, const char *kernel)
+{
+    int n_run = 0, n_there = 0;
+    char *before = hrf_strdup(getenv("XDG_CACHE_HOME")), own[4200];
+    snprintf(own, sizeof own, "%s/of-%s", before, library); /* another has kept its plans */
+    assert_int_equal(setenv("XDG_CACHE_HOME", own, 1), 0);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", library, 1), 0);
+    for (int i = 0; i < n_op_cases; i++)
+        for (int k = 0; op_cases[i].op == op && k < MOST_CASES; k++, n_run++) {
+            const uint64_t seed = (uint64_t)(1000 * i + k);
+            struct build b = build_start(seed);
+            const int32_t output = op_cases[i].make(&b);
+            struct hrf_graph *graph = build_finish(&b, &output, 1);
+            const struct hrf_session_config config = { .device = "cuda", .precision = HRF_FP32 };
+            struct hrf_session *session = NULL;
+            struct hrf_error err = { .text = "" };
+            int64_t n, n_ref;
+            float *truth = run_graph(graph, "ref", 1, seed, 1, &n_ref);
+            float *ours = run_graph(graph, "cuda", 1, seed, 3, &n);
+            const double difference = relative_difference(ours, truth, n);
+            if (!(difference <= tolerance_of(&op_cases[i])))
+                fail_msg("%s, seed %llu, %s: %g of the largest output", op_cases[i].name,
+                         (unsigned long long)seed, library, difference);
+            assert_int_equal(hrf_session_create(graph, &config, &session, &err), HRF_OK);
+            n_there += strcmp(session->kernels[session->n_kernels - 1]->implementation, kernel) ==
+                       0;
+            hrf_session_destroy(session);
+            hrf_free(truth);
+            hrf_free(ours);
+            hrf_graph_destroy(graph);
+        }
+    unsetenv("HRF_EMULATED_CUDNN");
+    assert_int_equal(setenv("XDG_CACHE_HOME", before, 1), 0);
+    hrf_free(before);
+    printf("%s, '%s': %d of %d by '%s'\n", hrf_op_name(op), library, n_there, n_run, kernel);
+    assert_true(n_there > n_run / 2);
+}
+
+static void gradients_of_convolutions_are_cudnn_s_or_our_own(void **state)
+{
+    (void)state;
+    check_gradient_kernels(HRF_OP_CONV_WEIGHT_GRADIENT, "", "cudnn engine 8");
+    check_gradient_kernels(HRF_OP_CONV_WEIGHT_GRADIENT, "refuses-gradients", "cuda");
+    check_gradient_kernels(HRF_OP_CONV_TRANSPOSE, "refuses-gradients", "own");
+}
+
+static void a_wrong_gradient_s_engine_is_left_out(void **state)
+{
+    struct build b = build_start(4);
+    struct hrf_attributes a = hrf_attributes_default();
+    struct hrf_error err = { .text = "" };
+    struct hrf_session *session = NULL;
+    char *before = hrf_strdup(getenv("XDG_CACHE_HOME")), fresh[4200];
+    (void)state;
+    snprintf(fresh, sizeof fresh, "%s/skewed", before);
+    for (int i = 0; i < 2; i++) {
+        a.window.kernel[i] = 3;
+        a.window.pad_begin[i] = a.window.pad_end[i] = 1;
+    }
+    const int32_t inputs[] = { build_input(&b, SHAPE(2, 4, 9, 9)),
+                               build_input(&b, SHAPE(2, 6, 9, 9)) };
+    const int32_t output = build_node(&b, HRF_OP_CONV_WEIGHT_GRADIENT, inputs, 2, &a);
+    struct hrf_graph *graph = build_finish(&b, &output, 1);
+    const struct hrf_session_config config = { .device = "cuda", .precision = HRF_TF32 };
+    assert_int_equal(setenv("XDG_CACHE_HOME", fresh, 1), 0);
+    assert_int_equal(setenv("HRF_EMULATED_CUDNN", "skews-gradient=7", 1), 0);
+    assert_int_equal(hrf_session_create(graph, &config, &session, &err), HRF_OK);
+    assert_non_null(strstr(hrf_session_notes(session), "engine 7 for a convolution is left out"));
+    assert_string_equal(session->kernels[0]->implementation, "cudnn engine 8");
+    unsetenv("HRF_EMULATED_CUDNN");
+    assert_int_equal(setenv("XDG_CACHE_HOME", before, 1), 0);
+    hrf_session_destroy(session);
+    hrf_graph_destroy(graph);
+    hrf_free(before);
 }
 
 /* x times y: both made by the run, or y the model's. */
@@ -605,6 +683,8 @@ int main(void)
         cmocka_unit_test(transformers_agree_with_the_reference),
         cmocka_unit_test(bands_on_a_gpu_give_the_bytes_of_the_whole_in_int8),
         cmocka_unit_test(every_operator_agrees_with_the_reference),
+        cmocka_unit_test(gradients_of_convolutions_are_cudnn_s_or_our_own),
+        cmocka_unit_test(a_wrong_gradient_s_engine_is_left_out),
         cmocka_unit_test(attention_in_16_bits_goes_to_cudnn_if_it_is_right),
         cmocka_unit_test(products_of_values_go_to_cublas_however_they_lie),
         cmocka_unit_test(int8_is_near_float32),

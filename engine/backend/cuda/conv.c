@@ -104,6 +104,18 @@ static void add_second(struct arguments *a, const struct conv_kernel *k,
         conv_add(a, HRF_CUDNN_ROUNDER, k->rounder);
 }
 
+/* A transposed convolution: x of the convolution, of which this is the gradient, is the output. */
+static enum hrf_status run_gradient(const struct conv_kernel *k, const struct hrf_kernel_call *call,
+                                    struct hrf_error *err)
+{
+    struct arguments a = { .n = 0 };
+    conv_add(&a, HRF_CUDNN_X, call->output);
+    conv_add(&a, HRF_CUDNN_W, k->weights);
+    conv_add(&a, HRF_CUDNN_Y, call->inputs[HRF_CONV_X]);
+    return hrf_cudnn_plan_run(k->planned.plan, k->backend->cudnn, a.ids, a.pointers, a.n,
+                              at(call, k->scratch_at), err);
+}
+
 /* `norm` NULL: by itself; else with that kernel's output as its second one. */
 static enum hrf_status run_cudnn(const struct conv_kernel *k, const struct hrf_kernel_call *call,
                                  const struct hrf_cuda_kernel *norm, const void *second,
@@ -245,8 +257,10 @@ static enum hrf_status conv_run(struct hrf_kernel *base, const struct hrf_kernel
                                 struct hrf_error *err)
 {
     const struct conv_kernel *k = (const struct conv_kernel *)base;
-    enum hrf_status status = k->planned.plan != NULL ? run_cudnn(k, call, NULL, NULL, err)
-                                                     : run_own(k, call, err);
+    enum hrf_status status = k->planned.plan == NULL ? run_own(k, call, err)
+                             : k->planned.conv.gives == HRF_CUDNN_GIVES_Y
+                                 ? run_cudnn(k, call, NULL, NULL, err)
+                                 : run_gradient(k, call, err);
     if (status != HRF_OK)
         return hrf_error_wrap(err, status, "node '%s'", k->spec->name);
     return HRF_OK;
@@ -480,6 +494,7 @@ static void describe_own(struct conv_kernel *k)
 {
     const struct hrf_shape *w = &k->spec->inputs[HRF_CONV_WEIGHTS].shape;
     struct hrf_cudnn_conv *conv = &k->planned.conv;
+    conv->gives = HRF_CUDNN_GIVES_Y;
     conv->x[1] = k->in_channels;
     conv->y[1] = k->out_channels;
     conv->w[0] = k->out_channels;
@@ -508,8 +523,9 @@ static enum hrf_status plan(struct conv_kernel *k, const struct hrf_graph *graph
         describe_own(k);
         return HRF_OK;
     }
-    k->widens_x = k->planned.conv.x[1] != k->in_channels;
-    k->widens_y = k->planned.conv.y[1] != k->out_channels;
+    const bool is_forward = k->planned.conv.gives == HRF_CUDNN_GIVES_Y;
+    k->widens_x = is_forward && k->planned.conv.x[1] != k->in_channels;
+    k->widens_y = is_forward && k->planned.conv.y[1] != k->out_channels;
     snprintf(k->implementation, sizeof k->implementation, "cudnn engine %d%s%s",
              (int)k->planned.plan->engine, k->rounds_rows ? ", rows rounded" : "",
              k->widens_x || k->widens_y ? ", channels widened" : "");

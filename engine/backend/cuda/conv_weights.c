@@ -30,6 +30,14 @@ void hrf_cuda_order_weights(const struct hrf_spec *spec, const struct hrf_cudnn_
     const struct hrf_operand *w = &spec->inputs[HRF_CONV_WEIGHTS];
     const size_t size = hrf_dtype_size(w->dtype);
     const int64_t wide = conv->w[1];
+    if (conv->gives == HRF_CUDNN_GIVES_X) { /* [K][C / group][area], those of the convolution */
+        const int64_t area = conv->w[2] * conv->w[3];
+        for (int64_t i = 0; i < conv->w[0] * wide * area; i++)
+            memcpy((char *)to + ((i / wide / area * area + i % area) * wide + i / area % wide) *
+                                    (int64_t)size,
+                   (const char *)w->constant + i * (int64_t)size, size);
+        return;
+    }
     const struct sizes s = { .out_channels = out_channels,
                              .depth = w->shape.rank == 4 ? in_channels / spec->attributes.group
                                                          : in_channels,

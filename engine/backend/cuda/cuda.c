@@ -82,6 +82,8 @@ static enum hrf_status cuda_run(struct hrf_kernel *base, const struct hrf_kernel
         return run_product(kernel, call, err);
     if (kernel->attention != NULL)
         return hrf_cuda_run_attention(kernel, call, err);
+    if (kernel->gradient.plan != NULL)
+        return hrf_cuda_run_weight_gradient(kernel, call, err);
     const cudaError_t status = kernel->launch(kernel, call);
     if (status != cudaSuccess) {
         (void)hrf_cuda_error(err, status, "starting a kernel");
@@ -216,6 +218,8 @@ static enum hrf_status cuda_compile(const struct hrf_kernel_row *row, struct hrf
     }
     if (node->op == HRF_OP_TOKEN_ATTENTION)
         hrf_cuda_plan_attention(kernel);
+    if (node->op == HRF_OP_CONV_WEIGHT_GRADIENT)
+        HRF_TRY(hrf_cuda_plan_weight_gradient(kernel, graph, node, err));
     hrf_cuda_rows_fuse(kernel);
     HRF_MOVE(*out, owned);
     return HRF_OK;

@@ -76,6 +76,8 @@ struct hrf_cuda_kernel {
     size_t constant_bytes;
     struct hrf_product_plan *product;       /* in the place of `launch` */
     const struct hrf_cudnn_plan *attention; /* likewise; the back end's */
+    struct hrf_planned_conv gradient;       /* likewise, to weights; plan NULL: `launch` */
+    char implementation[32];
 };
 
 /* An operand as a kernel takes it. */
@@ -121,6 +123,14 @@ hrf_cuda_launch hrf_cuda_launch_performer;
 /* The operators that only graphs of gradients have (gradient.c). */
 hrf_cuda_launch *hrf_cuda_gradient(enum hrf_op op);
 size_t hrf_cuda_gradient_workspace(const struct hrf_spec *spec);
+/* Sets kernel->gradient of a CONV_WEIGHT_GRADIENT that cuDNN has an engine for, and runs it. */
+HRF_CHECKED enum hrf_status hrf_cuda_plan_weight_gradient(struct hrf_cuda_kernel *kernel,
+                                                          const struct hrf_graph *graph,
+                                                          const struct hrf_node *node,
+                                                          struct hrf_error *err);
+HRF_CHECKED enum hrf_status hrf_cuda_run_weight_gradient(const struct hrf_cuda_kernel *kernel,
+                                                         const struct hrf_kernel_call *call,
+                                                         struct hrf_error *err);
 HRF_CHECKED enum hrf_status hrf_cuda_prepare_gather_gradient(struct hrf_cuda_kernel *kernel,
                                                              struct hrf_error *err);
 

@@ -108,9 +108,91 @@ bool hrf_cudnn_conv_takes_prologue(const struct hrf_cudnn_conv *conv)
     return conv->type != HRF_F32 || conv->allow_tf32;
 }
 
+/* Windows of y over x, whose pads at the end do not count where windows do not reach them: cuDNN
+ * wants those that give y's size, and knows equal ones on both sides best. */
+static bool describe_window(const struct hrf_window *window, struct hrf_cudnn_conv *c)
+{
+    for (int i = 0; i < 2; i++) {
+        struct hrf_cudnn_window *w = &c->window;
+        const int64_t span = (c->y[2 + i] - 1) * window->stride[i] +
+                             (c->w[2 + i] - 1) * window->dilation[i] + 1;
+        const int64_t least = span - c->x[2 + i] - window->pad_begin[i];
+        w->stride[i] = window->stride[i];
+        w->dilation[i] = window->dilation[i];
+        w->pad_begin[i] = w->pad_end[i] = window->pad_begin[i];
+        if (w->pad_end[i] < least || w->pad_end[i] - least >= window->stride[i])
+            w->pad_end[i] = least > 0 ? least : 0;
+        if (w->pad_end[i] - least >= window->stride[i])
+            return false;
+    }
+    return true;
+}
+
+/* A CONV_TRANSPOSE by plain weights is the gradient to x of a convolution. */
+static bool describe_data_gradient(const struct hrf_graph *graph, const struct hrf_node *node,
+                                   struct hrf_cudnn_conv *c)
+{
+    const struct hrf_value *dy = hrf_node_value(graph, node, HRF_CONV_X);
+    const struct hrf_value *w = hrf_node_value(graph, node, HRF_CONV_WEIGHTS);
+    const struct hrf_value *dx = &graph->values[node->outputs[0]];
+    for (int32_t i = HRF_CONV_BIAS; i < node->n_inputs; i++)
+        if (node->inputs[i] != HRF_NO_VALUE)
+            return false;
+    if (node->attributes.activation != HRF_ACT_NONE || w->dtype != HRF_F32)
+        return false;
+    c->gives = HRF_CUDNN_GIVES_X;
+    c->type = dy->dtype;
+    c->out_type = c->residual_type = dx->dtype;
+    memcpy(c->x, dx->shape.dims, sizeof c->x);
+    memcpy(c->w, w->shape.dims, sizeof c->w);
+    memcpy(c->y, dy->shape.dims, sizeof c->y);
+    return describe_window(&node->attributes.window, c);
+}
+
+static bool describe_weight_gradient(const struct hrf_graph *graph, const struct hrf_node *node,
+                                     struct hrf_cudnn_conv *c)
+{
+    const struct hrf_value *x = hrf_node_value(graph, node, 0),
+                           *dy = hrf_node_value(graph, node, 1);
+    const struct hrf_value *dw = &graph->values[node->outputs[0]];
+    if (x->dtype != dy->dtype)
+        return false;
+    c->gives = HRF_CUDNN_GIVES_W;
+    c->type = x->dtype;
+    c->out_type = c->residual_type = dw->dtype;
+    memcpy(c->x, x->shape.dims, sizeof c->x);
+    memcpy(c->w, dw->shape.dims, sizeof c->w);
+    memcpy(c->y, dy->shape.dims, sizeof c->y);
+    return describe_window(&node->attributes.window, c);
+}
+
+/* Of floats that are computed; a result of more bits than its terms is float32. */
+static bool describe_gradient(const struct hrf_graph *graph, const struct hrf_node *node,
+                              bool allow_tf32, struct hrf_cudnn_conv *out)
+{
+    *out = (struct hrf_cudnn_conv){ .gives = HRF_CUDNN_GIVES_Y };
+    for (int32_t i = 0; i < 2; i++) {
+        const struct hrf_value *value = hrf_node_value(graph, node, i);
+        const bool is_weights = node->op == HRF_OP_CONV_TRANSPOSE && i == HRF_CONV_WEIGHTS;
+        if (!hrf_dtype_is_float(value->dtype) || (value->data != NULL) != is_weights ||
+            hrf_shape_count(&value->shape) < 1)
+            return false;
+    }
+    if (hrf_shape_count(&graph->values[node->outputs[0]].shape) < 1 ||
+        !hrf_dtype_is_float(graph->values[node->outputs[0]].dtype))
+        return false;
+    const bool is_one = node->op == HRF_OP_CONV_TRANSPOSE
+                            ? describe_data_gradient(graph, node, out)
+                            : describe_weight_gradient(graph, node, out);
+    out->allow_tf32 = allow_tf32 && out->type == HRF_F32;
+    return is_one && (out->out_type == out->type || out->out_type == HRF_F32);
+}
+
 bool hrf_cudnn_conv_describe(const struct hrf_graph *graph, const struct hrf_node *node,
                              bool allow_tf32, struct hrf_cudnn_conv *out)
 {
+    if (node->op == HRF_OP_CONV_TRANSPOSE || node->op == HRF_OP_CONV_WEIGHT_GRADIENT)
+        return describe_gradient(graph, node, allow_tf32, out);
     if (node->op != HRF_OP_CONV && node->op != HRF_OP_GEMM && node->op != HRF_OP_TOKEN_PRODUCT)
         return false;
     const struct hrf_value *x = hrf_node_value(graph, node, HRF_CONV_X);
@@ -213,7 +295,8 @@ enum hrf_status hrf_cudnn_conv_choose(struct hrf_cudnn_conv *conv, cudnnHandle_t
 {
     static const int64_t steps[][2] = { { 1, 1 }, { 4, 1 }, { 4, 4 }, { 16, 16 } };
     const struct hrf_cudnn_conv asked = *conv;
-    const bool is_whole = asked.w[1] == asked.x[1]; /* not in groups */
+    /* Not in groups; a gradient's tensors stay as they are. */
+    const bool is_whole = asked.w[1] == asked.x[1] && asked.gives == HRF_CUDNN_GIVES_Y;
     *graph = (struct hrf_cudnn_graph){ .graph = NULL };
     *engines = (struct hrf_cudnn_engines){ .n_items = 0 };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && (i == 0 || is_whole); i++) {
@@ -253,18 +336,22 @@ static int activation_text(const char *name, const struct hrf_cudnn_activation *
 
 void hrf_cudnn_conv_text(const struct hrf_cudnn_conv *c, char *text, size_t size)
 {
+    static const char *const results[] = { [HRF_CUDNN_GIVES_Y] = "",
+                                           [HRF_CUDNN_GIVES_X] = " gradient to x",
+                                           [HRF_CUDNN_GIVES_W] = " gradient to w" };
     const struct hrf_cudnn_window *w = &c->window;
     int n = snprintf(text, size,
                      "%s%s x %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " w %" PRId64 " %" PRId64
                      " %" PRId64 " %" PRId64 " y %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
                      " stride %" PRId64 " %" PRId64 " dilation %" PRId64 " %" PRId64
-                     " pads %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s%s",
+                     " pads %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "%s%s%s%s%s",
                      hrf_dtype_name(c->type), c->allow_tf32 ? " tf32" : "", c->x[0], c->x[1],
                      c->x[2], c->x[3], c->w[0], c->w[1], c->w[2], c->w[3],
                      hrf_dtype_name(c->out_type), c->y[0], c->y[1], c->y[2], c->y[3], w->stride[0],
                      w->stride[1], w->dilation[0], w->dilation[1], w->pad_begin[0], w->pad_begin[1],
-                     w->pad_end[0], w->pad_end[1], c->has_row_scales ? " rows" : "",
-                     c->has_bias ? " bias" : "", c->has_residual ? " residual " : "",
+                     w->pad_end[0], w->pad_end[1], results[c->gives],
+                     c->has_row_scales ? " rows" : "", c->has_bias ? " bias" : "",
+                     c->has_residual ? " residual " : "",
                      c->has_residual ? hrf_dtype_name(c->residual_type) : "");
     n += activation_text("act", &c->activation, text + n, size - (size_t)n);
     if (c->has_prologue)

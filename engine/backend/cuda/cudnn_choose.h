@@ -1,4 +1,5 @@
-/* cudnn_choose.h - a CONV or GEMM of the graph as a cuDNN convolution that has an engine.
+/* cudnn_choose.h - a CONV or GEMM of the graph, or the gradient of one (CONV_TRANSPOSE,
+ * CONV_WEIGHT_GRADIENT), as a cuDNN convolution that has an engine.
  *
  * Needs no GPU: the device may be a description (hrf_cudnn_device_parse). Where no engine takes the
  * channels as they are, they are widened with zeros to the next multiple that one takes.

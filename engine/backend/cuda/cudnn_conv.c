@@ -124,6 +124,25 @@ static tensor add_residual(struct hrf_cudnn_graph *g, const struct hrf_cudnn_con
     return step(g, conv, tail, CUDNN_POINTWISE_ADD, y, residual);
 }
 
+/* Engines that give float32 of 16 bits have an operation behind the sum (cuDNN 9.19). */
+static enum hrf_status build_gradient(const struct hrf_cudnn_conv *conv, cudnnHandle_t handle,
+                                      struct hrf_cudnn_graph *g, struct hrf_error *err)
+{
+    const struct hrf_cudnn_pointwise store = { .mode = CUDNN_POINTWISE_IDENTITY };
+    const bool to_x = conv->gives == HRF_CUDNN_GIVES_X, converts = conv->out_type != conv->type;
+    const int64_t id = to_x ? HRF_CUDNN_X : HRF_CUDNN_W, *dims = hrf_cudnn_conv_result(conv);
+    tensor result = hrf_cudnn_tensor(g, converts ? 0 : id, converts ? HRF_F32 : conv->out_type,
+                                     dims);
+    tensor other = hrf_cudnn_tensor(g, to_x ? HRF_CUDNN_W : HRF_CUDNN_X, conv->type,
+                                    to_x ? conv->w : conv->x);
+    tensor dy = hrf_cudnn_tensor(g, HRF_CUDNN_Y, conv->type, conv->y);
+    hrf_cudnn_convolution_gradient(g, &conv->window, HRF_F32, conv->gives, to_x ? result : other,
+                                   to_x ? other : result, dy);
+    if (converts)
+        (void)clip(g, &store, result, conv->out_type, id, dims);
+    return hrf_cudnn_graph_finish(g, handle, err);
+}
+
 enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, cudnnHandle_t handle,
                                      struct hrf_cudnn_graph *out, struct hrf_error *err)
 {
@@ -135,6 +154,8 @@ enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv, cudnnHan
                                  conv->has_residual + acts + (is_int8 && conv->has_second),
                          .out_type = conv->out_type };
     *out = (struct hrf_cudnn_graph){ .graph = NULL };
+    if (conv->gives != HRF_CUDNN_GIVES_Y)
+        return build_gradient(conv, handle, out, err);
     tensor x = hrf_cudnn_tensor(out, HRF_CUDNN_X, conv->type, conv->x);
     tensor w = hrf_cudnn_tensor(out, HRF_CUDNN_W, conv->type, conv->w);
     if (conv->has_prologue)

@@ -9,6 +9,8 @@
  * With a second output, that is act(y * post_scale[k] + post_shift[k]), of INT8 in steps: y is then
  * rounded by additions of the graph's own, so that the second output is of what is stored, whether
  * or not an engine rounds between two operations.
+ * The gradient to x or to w, from that to y, is another result of the same convolution: floating
+ * precisions, and nothing fused.
  */
 #ifndef HRF_ENGINE_BACKEND_CUDA_CUDNN_CONV_H
 #define HRF_ENGINE_BACKEND_CUDA_CUDNN_CONV_H
@@ -43,8 +45,9 @@ struct hrf_cudnn_activation {
 };
 
 struct hrf_cudnn_conv {
-    enum hrf_dtype type;     /* of x and w: F32, F16, B16, S8 */
-    enum hrf_dtype out_type; /* of y; S8 only with S8 */
+    enum hrf_cudnn_result gives;
+    enum hrf_dtype type;     /* of what it is computed from, x and w: F32, F16, B16, S8 */
+    enum hrf_dtype out_type; /* of the result, y; S8 only with S8 */
     enum hrf_dtype residual_type;
     int64_t x[4], w[4], y[4]; /* N, C, H, W; w is K, C / group, R, S */
     struct hrf_cudnn_window window;
@@ -56,6 +59,13 @@ struct hrf_cudnn_conv {
     bool allow_tf32;                   /* F32 only: the tensor cores' 10-bit mantissa */
 };
 
+/* The dims of what it computes. */
+static inline const int64_t *hrf_cudnn_conv_result(const struct hrf_cudnn_conv *conv)
+{
+    return conv->gives == HRF_CUDNN_GIVES_X   ? conv->x
+           : conv->gives == HRF_CUDNN_GIVES_W ? conv->w
+                                              : conv->y;
+}
 /* Builds the graph (`handle`: hrf_cudnn_graph_finish()); release it in any case. */
 HRF_CHECKED enum hrf_status hrf_cudnn_conv_build(const struct hrf_cudnn_conv *conv,
                                                  cudnnHandle_t handle, struct hrf_cudnn_graph *out,

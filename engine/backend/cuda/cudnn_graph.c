@@ -217,17 +217,16 @@ static void add_operation(struct hrf_cudnn_graph *g, cudnnBackendDescriptor_t op
     g->operations[g->n_operations++] = operation;
 }
 
-void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_window *window,
-                           enum hrf_dtype accumulate, cudnnBackendDescriptor_t x,
-                           cudnnBackendDescriptor_t w, cudnnBackendDescriptor_t y)
+/* NULL after a failure. */
+static cudnnBackendDescriptor_t add_window(struct hrf_cudnn_graph *g,
+                                           const struct hrf_cudnn_window *window,
+                                           enum hrf_dtype accumulate, const char *what)
 {
-    static const char what[] = "a convolution";
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t n_axes = 2;
-    const float alpha = 1, beta = 0;
     cudnnDataType_t type;
     if (g->first.status != HRF_OK || cudnn_type(accumulate, &type, &g->first) != HRF_OK)
-        return;
+        return NULL;
     cudnnBackendDescriptor_t c = cudnn_graph_make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
@@ -236,20 +235,76 @@ void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_win
     set(g, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, window->stride, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_begin, what);
     set(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, window->pad_end, what);
-    c = finish(g, c, what);
-    cudnnBackendDescriptor_t o = cudnn_graph_make(
-        g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, what);
-    set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-        &c, what);
-    set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x,
-        what);
-    set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w,
-        what);
-    set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y,
-        what);
-    set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &alpha, what);
-    set(g, o, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &beta, what);
+    return finish(g, c, what);
+}
+
+/* What the attributes of an operation of three tensors are called. */
+struct operation_names {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
+};
+
+static void add_convolution(struct hrf_cudnn_graph *g, const struct operation_names *names,
+                            const struct hrf_cudnn_window *window, enum hrf_dtype accumulate,
+                            cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
+                            cudnnBackendDescriptor_t y, const char *what)
+{
+    const float alpha = 1, beta = 0;
+    cudnnBackendDescriptor_t c = add_window(g, window, accumulate, what);
+    if (c == NULL)
+        return;
+    cudnnBackendDescriptor_t o = cudnn_graph_make(g, names->type, what);
+    set(g, o, names->window, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c, what);
+    set(g, o, names->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x, what);
+    set(g, o, names->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w, what);
+    set(g, o, names->y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y, what);
+    set(g, o, names->alpha, CUDNN_TYPE_FLOAT, 1, &alpha, what);
+    set(g, o, names->beta, CUDNN_TYPE_FLOAT, 1, &beta, what);
     add_operation(g, o, what);
+}
+
+void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_window *window,
+                           enum hrf_dtype accumulate, cudnnBackendDescriptor_t x,
+                           cudnnBackendDescriptor_t w, cudnnBackendDescriptor_t y)
+{
+    static const struct operation_names names = {
+        .type = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        .window = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+        .x = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+        .w = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+        .y = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+        .alpha = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+        .beta = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+    };
+    add_convolution(g, &names, window, accumulate, x, w, y, "a convolution");
+}
+
+void hrf_cudnn_convolution_gradient(struct hrf_cudnn_graph *g,
+                                    const struct hrf_cudnn_window *window,
+                                    enum hrf_dtype accumulate, enum hrf_cudnn_result result,
+                                    cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
+                                    cudnnBackendDescriptor_t y)
+{
+    static const struct operation_names to_x = {
+        .type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+        .window = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+        .x = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+        .w = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+        .y = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+        .alpha = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+        .beta = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+    };
+    static const struct operation_names to_w = {
+        .type = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+        .window = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+        .x = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+        .w = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+        .y = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+        .alpha = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+        .beta = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+    };
+    add_convolution(g, result == HRF_CUDNN_GIVES_X ? &to_x : &to_w, window, accumulate, x, w, y,
+                    "a convolution's gradient");
 }
 
 void hrf_cudnn_apply(struct hrf_cudnn_graph *g, const struct hrf_cudnn_pointwise *pointwise,

@@ -68,6 +68,15 @@ struct hrf_cudnn_window {
 void hrf_cudnn_convolution(struct hrf_cudnn_graph *g, const struct hrf_cudnn_window *window,
                            enum hrf_dtype accumulate, cudnnBackendDescriptor_t x,
                            cudnnBackendDescriptor_t w, cudnnBackendDescriptor_t y);
+/* The tensor of a convolution that a graph computes from the two others: y, the gradient to x from
+ * that to y, or the gradient to w likewise. */
+enum hrf_cudnn_result { HRF_CUDNN_GIVES_Y, HRF_CUDNN_GIVES_X, HRF_CUDNN_GIVES_W };
+/* The gradient to x or w of that convolution, in the place of x or w; y is the gradient to y. */
+void hrf_cudnn_convolution_gradient(struct hrf_cudnn_graph *g,
+                                    const struct hrf_cudnn_window *window,
+                                    enum hrf_dtype accumulate, enum hrf_cudnn_result result,
+                                    cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
+                                    cudnnBackendDescriptor_t y);
 /* y = mode(x, b); b may be NULL for modes of one operand. Computed in float. `lower` and `upper`
  * are ReLU's clips (upper 0: none), `slope` its slope below `lower`. */
 struct hrf_cudnn_pointwise {

@@ -55,9 +55,16 @@ static int64_t elements(const int64_t dims[4])
     return dims[0] * dims[1] * dims[2] * dims[3];
 }
 
+/* Of the result: those of weights are the elements of all windows. */
 static int64_t n_pixels(const struct hrf_cudnn_conv *c)
 {
-    return c->y[0] * c->y[2] * c->y[3];
+    const int64_t *result = hrf_cudnn_conv_result(c);
+    return result[0] * result[2] * result[3];
+}
+
+static int64_t n_channels(const struct hrf_cudnn_conv *c)
+{
+    return hrf_cudnn_conv_result(c)[1];
 }
 
 static int32_t cudnn_trial_add(struct hrf_cudnn_trial *t, int64_t id, int64_t n,
@@ -75,9 +82,10 @@ static void lay_out(struct hrf_cudnn_trial *t)
     t->n = 0;
     t->n_bytes = 0;
     t->residual = t->second = -1;
-    (void)cudnn_trial_add(t, HRF_CUDNN_X, elements(c->x), c->type);
-    (void)cudnn_trial_add(t, HRF_CUDNN_W, elements(c->w), c->type);
-    t->y = cudnn_trial_add(t, HRF_CUDNN_Y, elements(c->y), c->out_type);
+    t->y = c->gives == HRF_CUDNN_GIVES_X ? 0 : c->gives == HRF_CUDNN_GIVES_W ? 1 : 2;
+    (void)cudnn_trial_add(t, HRF_CUDNN_X, elements(c->x), t->y == 0 ? c->out_type : c->type);
+    (void)cudnn_trial_add(t, HRF_CUDNN_W, elements(c->w), t->y == 1 ? c->out_type : c->type);
+    (void)cudnn_trial_add(t, HRF_CUDNN_Y, elements(c->y), t->y == 2 ? c->out_type : c->type);
     if (c->type == HRF_S8)
         (void)cudnn_trial_add(t, HRF_CUDNN_SCALE, c->y[1], HRF_F32);
     if (c->has_bias)
@@ -151,13 +159,17 @@ static bool cudnn_trial_fill(const struct hrf_cudnn_trial *t)
 {
     bool is_done = fill_residual(t) == cudaSuccess;
     for (int32_t k = 0; k < t->n && is_done; k++) {
-        if (t->ids[k] == HRF_CUDNN_X)
+        if (k == t->y)
+            continue;
+        if (t->ids[k] == HRF_CUDNN_Y)
+            is_done = fill_tensor(t, k, t->conv->type, elements(t->conv->y)) == cudaSuccess;
+        else if (t->ids[k] == HRF_CUDNN_X)
             is_done = fill_tensor(t, k, t->conv->type, elements(t->conv->x)) == cudaSuccess;
         else if (t->ids[k] == HRF_CUDNN_W)
             is_done = fill_tensor(t, k, t->conv->type, elements(t->conv->w)) == cudaSuccess;
         else if (t->ids[k] == HRF_CUDNN_ROW_SCALE)
             is_done = fill_tensor(t, k, HRF_F32, n_pixels(t->conv)) == cudaSuccess;
-        else if (k != t->y && k != t->residual && k != t->second)
+        else if (k != t->residual && k != t->second)
             is_done = fill_table(t, k) == HRF_OK;
     }
     return is_done;
@@ -222,6 +234,67 @@ static double input_at(const struct hrf_cudnn_conv *c, int64_t pixel, int64_t ch
                                                 (double)table_at(c, HRF_CUDNN_PRE_SHIFT, channel));
 }
 
+/* The output of an axis whose window has its element `tap` at `at`; -1: none. */
+static int64_t output_at(const struct hrf_cudnn_conv *c, int axis, int64_t at, int64_t tap)
+{
+    const struct hrf_cudnn_window *w = &c->window;
+    const int64_t reach = at + w->pad_begin[axis] - tap * w->dilation[axis];
+    const bool is_one = reach >= 0 && reach % w->stride[axis] == 0 &&
+                        reach / w->stride[axis] < c->y[2 + axis];
+    return is_one ? reach / w->stride[axis] : -1;
+}
+
+/* The gradient to channel k of a pixel of x. */
+static double data_gradient_at(const struct hrf_cudnn_conv *c, int64_t pixel, int64_t k,
+                               double *magnitude)
+{
+    const int64_t column = pixel % c->x[3], row = pixel / c->x[3] % c->x[2];
+    const int64_t image = pixel / c->x[3] / c->x[2], outputs = c->y[1] / (c->x[1] / c->w[1]);
+    double sum = 0;
+    for (int64_t r = 0; r < c->w[2]; r++)
+        for (int64_t q = 0; q < c->w[3]; q++) {
+            const int64_t y = output_at(c, 0, row, r), x = output_at(c, 1, column, q);
+            if (y < 0 || x < 0)
+                continue;
+            for (int64_t i = 0; i < outputs; i++) {
+                const int64_t m = k / c->w[1] * outputs + i;
+                const double term = number_at(c->type, HRF_CUDNN_Y,
+                                              ((image * c->y[2] + y) * c->y[3] + x) * c->y[1] + m) *
+                                    number_at(c->type, HRF_CUDNN_W,
+                                              ((m * c->w[2] + r) * c->w[3] + q) * c->w[1] +
+                                                  k % c->w[1]);
+                sum += term;
+                *magnitude += fabs(term);
+            }
+        }
+    return sum;
+}
+
+/* The gradient to channel k, of a group, of an element of a window: "pixel" K, R, S of w. */
+static double weight_gradient_at(const struct hrf_cudnn_conv *c, int64_t pixel, int64_t k,
+                                 double *magnitude)
+{
+    const struct hrf_cudnn_window *w = &c->window;
+    const int64_t q = pixel % c->w[3], r = pixel / c->w[3] % c->w[2];
+    const int64_t m = pixel / c->w[3] / c->w[2];
+    const int64_t channel = m / (c->y[1] / (c->x[1] / c->w[1])) * c->w[1] + k;
+    double sum = 0;
+    for (int64_t i = 0; i < c->y[0] * c->y[2] * c->y[3]; i++) {
+        const int64_t image = i / c->y[3] / c->y[2];
+        const int64_t y = i / c->y[3] % c->y[2] * w->stride[0] - w->pad_begin[0] +
+                          r * w->dilation[0];
+        const int64_t x = i % c->y[3] * w->stride[1] - w->pad_begin[1] + q * w->dilation[1];
+        if (y < 0 || y >= c->x[2] || x < 0 || x >= c->x[3])
+            continue;
+        const double term = number_at(c->type, HRF_CUDNN_Y, i * c->y[1] + m) *
+                            number_at(c->type, HRF_CUDNN_X,
+                                      ((image * c->x[2] + y) * c->x[3] + x) * c->x[1] + channel);
+        sum += term;
+        *magnitude += fabs(term);
+    }
+    return sum;
+}
+
 /* The sum of channel k at a pixel of y; *magnitude gets the sum of the terms' sizes. */
 static double sum_at(const struct hrf_cudnn_conv *c, int64_t pixel, int64_t k, double *magnitude)
 {
@@ -257,12 +330,21 @@ static int64_t pixel_of(const struct hrf_cudnn_conv *c, int i)
 /* Its channel j; there are n_checked(). */
 static int64_t channel_of(const struct hrf_cudnn_conv *c, int i, int j)
 {
-    return (c->y[1] * j / HRF_TRIAL_CHANNELS + i) % c->y[1];
+    return (n_channels(c) * j / HRF_TRIAL_CHANNELS + i) % n_channels(c);
 }
 
+/* A gradient to a weight is a sum over all images. */
 static int n_checked(const struct hrf_cudnn_conv *c)
 {
-    return c->y[1] < HRF_TRIAL_CHANNELS ? (int)c->y[1] : HRF_TRIAL_CHANNELS;
+    const int64_t most = c->gives == HRF_CUDNN_GIVES_W ? 2 : HRF_TRIAL_CHANNELS;
+    return (int)(n_channels(c) < most ? n_channels(c) : most);
+}
+
+static double result_at(const struct hrf_cudnn_conv *c, int64_t pixel, int64_t k, double *magnitude)
+{
+    return c->gives == HRF_CUDNN_GIVES_X   ? data_gradient_at(c, pixel, k, magnitude)
+           : c->gives == HRF_CUDNN_GIVES_W ? weight_gradient_at(c, pixel, k, magnitude)
+                                           : sum_at(c, pixel, k, magnitude);
 }
 
 /* Once for all engines: of a deep convolution this takes milliseconds. */
@@ -271,7 +353,7 @@ static void compute_sums(struct hrf_cudnn_trial *t)
     const struct hrf_cudnn_conv *c = t->conv;
     for (int i = 0; i < HRF_TRIAL_PIXELS; i++)
         for (int j = 0; j < n_checked(c); j++)
-            t->sums[i][j] = sum_at(c, pixel_of(c, i), channel_of(c, i, j), &t->magnitudes[i][j]);
+            t->sums[i][j] = result_at(c, pixel_of(c, i), channel_of(c, i, j), &t->magnitudes[i][j]);
 }
 
 /* Whether y is a right result for channel j of pixel i. */
@@ -365,14 +447,14 @@ static enum hrf_status read_pixel(const struct hrf_cudnn_trial *t, const void *y
                                   float *row, struct hrf_error *err)
 {
     const struct hrf_cudnn_conv *c = t->conv;
-    const size_t n_bytes = (size_t)c->y[1] * hrf_dtype_size(c->out_type);
+    const size_t n_bytes = (size_t)n_channels(c) * hrf_dtype_size(c->out_type);
     HRF_AUTO_FREE signed char *raw = hrf_try_alloc(n_bytes);
     HRF_CHECK_MEMORY(raw != NULL, err, "no memory for a convolution's results");
     HRF_TRY(hrf_cuda_read(t->device, (const char *)y + (size_t)pixel * n_bytes, n_bytes, raw, err));
-    for (int64_t k = 0; k < c->y[1] && c->out_type == HRF_S8; k++)
+    for (int64_t k = 0; k < n_channels(c) && c->out_type == HRF_S8; k++)
         row[k] = raw[k];
     if (c->out_type != HRF_S8)
-        hrf_floats_from(c->out_type, raw, row, c->y[1]);
+        hrf_floats_from(c->out_type, raw, row, n_channels(c));
     return HRF_OK;
 }
 
@@ -380,7 +462,7 @@ static enum hrf_status cudnn_trial_compare(const struct hrf_cudnn_trial *t, cons
                                            const char *where, struct hrf_error *err)
 {
     const struct hrf_cudnn_conv *c = t->conv;
-    HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)c->y[1], sizeof *row);
+    HRF_AUTO_FREE float *row = hrf_try_alloc_array((size_t)n_channels(c), sizeof *row);
     HRF_CHECK_MEMORY(row != NULL, err, "no memory for a convolution's results");
     int n = 0, n_wrong = 0;
     for (int i = 0; i < HRF_TRIAL_PIXELS; i++) {
@@ -475,7 +557,8 @@ static enum hrf_status check_second(const struct hrf_cudnn_trial *t, void *y, co
 
 static enum hrf_status poison(const struct hrf_cudnn_trial *t, int32_t k, struct hrf_error *err)
 {
-    const size_t n_bytes = (size_t)elements(t->conv->y) * hrf_dtype_size(t->conv->out_type);
+    const size_t n_bytes = (size_t)elements(hrf_cudnn_conv_result(t->conv)) *
+                           hrf_dtype_size(t->conv->out_type);
     if (k >= 0)
         HRF_TRY_CUDA(cudaMemsetAsync(t->pointers[k], 0xee, n_bytes, t->device->stream),
                      "running a convolution");

@@ -27,7 +27,9 @@ struct hrf_cudnn_trial {
     void *memory;                      /* of the device: all tensors and the workspace */
     int64_t ids[HRF_CUDNN_N_TENSORS];
     void *pointers[HRF_CUDNN_N_TENSORS];
-    int32_t n, y, residual, second; /* the last three of these tensors; -1: there is none */
+    /* Of these tensors the result (y, or what a gradient is to), the residual and the second
+     * output; -1: there is none. */
+    int32_t n, y, residual, second;
     int32_t post_scale;
     void *expected; /* what the second output is to be, by a pass over y */
     void *workspace;

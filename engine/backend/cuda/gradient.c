@@ -2,8 +2,11 @@
 #include "engine/backend/cuda/gradient.h"
 
 #include "engine/backend/cuda/cuda_private.h"
+#include "engine/backend/cuda/cudnn_choose.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static cudaError_t launch_derivative(const struct hrf_cuda_kernel *kernel,
                                      const struct hrf_kernel_call *call)
@@ -57,6 +60,36 @@ static cudaError_t launch_weight_gradient(const struct hrf_cuda_kernel *kernel,
     return hrf_k_weight_gradient(hrf_cuda_output(kernel, call), hrf_cuda_input(kernel, call, 0),
                                  hrf_cuda_input(kernel, call, 1), &form, call->workspace,
                                  kernel->backend->device->stream);
+}
+
+enum hrf_status hrf_cuda_plan_weight_gradient(struct hrf_cuda_kernel *kernel,
+                                              const struct hrf_graph *graph,
+                                              const struct hrf_node *node, struct hrf_error *err)
+{
+    struct hrf_backend *backend = kernel->backend;
+    struct hrf_cudnn_conv conv;
+    if (!hrf_cudnn_conv_describe(graph, node, backend->allow_tf32, &conv))
+        return HRF_OK;
+    HRF_TRY(hrf_plan_cache_get(backend->plans, &conv, &kernel->gradient, err));
+    if (kernel->gradient.plan == NULL)
+        return HRF_OK;
+    snprintf(kernel->implementation, sizeof kernel->implementation, "cudnn engine %d",
+             (int)kernel->gradient.plan->engine);
+    kernel->base.implementation = kernel->implementation;
+    kernel->base.workspace_bytes = (size_t)kernel->gradient.plan->workspace_bytes;
+    return HRF_OK;
+}
+
+enum hrf_status hrf_cuda_run_weight_gradient(const struct hrf_cuda_kernel *kernel,
+                                             const struct hrf_kernel_call *call,
+                                             struct hrf_error *err)
+{
+    static const int64_t ids[] = { HRF_CUDNN_X, HRF_CUDNN_Y, HRF_CUDNN_W };
+    void *pointers[] = { NULL, NULL, call->output };
+    memcpy(pointers, call->inputs, 2 * sizeof pointers[0]); /* cuDNN takes inputs as outputs */
+    const enum hrf_status status = hrf_cudnn_plan_run(kernel->gradient.plan, kernel->backend->cudnn,
+                                                      ids, pointers, 3, call->workspace, err);
+    return status == HRF_OK ? HRF_OK : hrf_error_wrap(err, status, "node '%s'", kernel->spec->name);
 }
 
 static size_t max_pool_workspace(const struct hrf_spec *spec)

@@ -470,12 +470,69 @@ static void the_high_resolution_network_keeps_to_its_memory(void **state)
     keeps_to_gb(256, 64, HRF_INT8, 1);
 }
 
+/* ---- gradients of convolutions ---- */
+
+/* A convolution of ResNet-50 or a depth-wise one, on images of 224 px, batch 32. */
+struct kind {
+    int64_t channels, out_channels, size, window, stride, group;
+};
+
+static struct hrf_cudnn_conv gradient_of(const struct kind *k, enum hrf_cudnn_result gives,
+                                         enum hrf_precision precision)
+{
+    const int64_t pad = k->window / 2, out = (k->size + 2 * pad - k->window) / k->stride + 1;
+    struct hrf_cudnn_conv c = { .gives = gives,
+                                .type = precision == HRF_BF16   ? HRF_B16
+                                        : precision == HRF_FP16 ? HRF_F16
+                                                                : HRF_F32,
+                                .x = { 32, k->channels, k->size, k->size },
+                                .w = { k->out_channels, k->channels / k->group, k->window,
+                                       k->window },
+                                .y = { 32, k->out_channels, out, out },
+                                .allow_tf32 = precision == HRF_TF32 };
+    c.out_type = gives == HRF_CUDNN_GIVES_W ? HRF_F32 : c.type;
+    for (int i = 0; i < 2; i++) {
+        c.window.stride[i] = k->stride;
+        c.window.dilation[i] = 1;
+        c.window.pad_begin[i] = c.window.pad_end[i] = pad;
+    }
+    return c;
+}
+
+/* Of 16 bits, engines give float32 of whole groups of channels alone: an own kernel does these. */
+static bool has_own_kernel(const struct kind *k, const struct hrf_cudnn_conv *c)
+{
+    return c->gives == HRF_CUDNN_GIVES_W && c->type != HRF_F32 &&
+           (k->channels % 8 != 0 || k->group > 1);
+}
+
+static void gradients_of_convolutions_have_engines(void **state)
+{
+    static const struct kind kinds[] = { { 3, 64, 224, 7, 2, 1 },   { 64, 64, 56, 3, 1, 1 },
+                                         { 128, 128, 56, 3, 2, 1 }, { 256, 64, 56, 1, 1, 1 },
+                                         { 256, 512, 56, 1, 2, 1 }, { 96, 96, 56, 3, 1, 96 } };
+    static const enum hrf_precision precisions[] = { HRF_FP32, HRF_TF32, HRF_FP16, HRF_BF16 };
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (int p = 0; p < 4; p++)
+            for (int to_w = 0; to_w < 2; to_w++) {
+                const struct hrf_cudnn_conv c = gradient_of(
+                    &kinds[i], to_w ? HRF_CUDNN_GIVES_W : HRF_CUDNN_GIVES_X, precisions[p]);
+                const int engine = ask(&devices[1], &c);
+                printf("%d x %d of %d channels, to %s, %s: engine %d\n", (int)kinds[i].window,
+                       (int)kinds[i].window, (int)kinds[i].channels, to_w ? "w" : "x",
+                       hrf_precision_name(precisions[p]), engine);
+                assert_int_equal(engine == NONE, has_own_kernel(&kinds[i], &c));
+            }
+}
+
 int main(int argc, char **argv)
 {
     walks_all = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_high_resolution_network_keeps_to_its_memory),
         cmocka_unit_test(attention_in_16_bits_has_an_engine),
+        cmocka_unit_test(gradients_of_convolutions_have_engines),
         cmocka_unit_test(every_convolution_has_an_engine),
     };
     return cmocka_run_group_tests(tests, read_devices, forget_devices);
