@@ -3,8 +3,9 @@
 # no local memory beyond what is listed, and at most 64 registers, so that half of an SM's 2,048
 # threads are resident. Kernels that need more are listed with what they have.
 cd "$(dirname "$0")/../.." || exit 2
-most_registers='pool_window 80  max_packs 72  depthwise 80' # depthwise: 32 sums a thread
-local_bytes='pointwise 32' # an array of coordinates that a variable indexes
+# depthwise: 32 sums a thread; to_queries, to_keys: places in four and in seven arrays of attention's gradient
+most_registers='pool_window 80  max_packs 72  depthwise 80  to_queries 80  to_keys 104'
+local_bytes='pointwise 32  derive 32' # an array of coordinates that a variable indexes; a sine's argument reduced
 scratch=$(mktemp) || exit 2
 trap 'rm -f "$scratch"' EXIT
 for file in engine/backend/cuda/*.cu; do # what the build kept

@@ -120,7 +120,7 @@ bool hrf_cuda_is_performer(enum hrf_op op);
 size_t hrf_cuda_performer_workspace(const struct hrf_spec *spec);
 hrf_cuda_launch hrf_cuda_launch_performer;
 
-/* The operators that only graphs of gradients have (gradient.c). */
+/* The operators that only graphs of gradients have (gradient_kernels.c). */
 hrf_cuda_launch *hrf_cuda_gradient(enum hrf_op op);
 size_t hrf_cuda_gradient_workspace(const struct hrf_spec *spec);
 /* Sets kernel->gradient of a CONV_WEIGHT_GRADIENT that cuDNN has an engine for, and runs it. */

@@ -1,5 +1,6 @@
-/* gradient.c - the operators that only graphs of gradients have, as launches of gradient.h. */
-#include "engine/backend/cuda/gradient.h"
+/* gradient_kernels.c - the operators that only graphs of gradients have, as launches of
+ * gradient_kernels.h. */
+#include "engine/backend/cuda/gradient_kernels.h"
 
 #include "engine/backend/cuda/cuda_private.h"
 #include "engine/backend/cuda/cudnn_choose.h"

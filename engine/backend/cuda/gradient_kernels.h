@@ -1,11 +1,11 @@
-/* gradient.h - the kernels of operators that only graphs of gradients have (engine/ir/graph.h).
- * Queued like the kernels of kernels.h; parses as C17 and as C++17.
+/* gradient_kernels.h - the kernels of operators that only graphs of gradients have
+ * (engine/ir/graph.h). Queued like the kernels of kernels.h; parses as C17 and as C++17.
  *
  * They compute in float, whatever the arrays hold, and add in an order that follows from the shapes
  * alone, without atomic operations: the same bits each time.
  */
-#ifndef HRF_ENGINE_BACKEND_CUDA_GRADIENT_H
-#define HRF_ENGINE_BACKEND_CUDA_GRADIENT_H
+#ifndef HRF_ENGINE_BACKEND_CUDA_GRADIENT_KERNELS_H
+#define HRF_ENGINE_BACKEND_CUDA_GRADIENT_KERNELS_H
 
 #include "engine/backend/cuda/attention.h"
 #include "engine/backend/cuda/kernels.h"

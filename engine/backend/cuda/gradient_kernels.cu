@@ -1,7 +1,7 @@
-/* gradient.cu - gradients: functions of one number, weights of convolutions, maxima, what was
- * gathered, attention. One thread or one warp makes each number, in one order; where sums are long,
- * parts of them first, whose number follows from the shapes. */
-#include "engine/backend/cuda/gradient.h"
+/* gradient_kernels.cu - gradients: functions of one number, weights of convolutions, maxima, what
+ * was gathered, attention. One thread or one warp makes each number, in one order; where sums are
+ * long, parts of them first, whose number follows from the shapes. */
+#include "engine/backend/cuda/gradient_kernels.h"
 
 #include "engine/backend/cuda/elements.cuh"
 
