@@ -606,8 +606,10 @@ static enum hrf_status train(struct hrf_tuning_job *job, struct hrf_error *err)
     bool is_there = false;
     HRF_TRY(set_up(job, err));
     HRF_TRY(read_checkpoint(job, &is_there, err));
-    if (is_there && hrf_tuning_is_first(job))
-        tell_layout(job);
+    if (is_there && hrf_tuning_is_first(job)) {
+        tell_place(job, "layout", job->progress.layout, job->tuning->recipe->layout);
+        tell_place(job, "device", job->progress.device, job->tuning->device);
+    }
     if (!is_there)
         HRF_TRY(write_checkpoint(job, err)); /* the folder can be written */
     else if (hrf_tuning_is_first(job) && job->progress.epoch + job->progress.step > 0)
