@@ -54,7 +54,9 @@ static json_t *element_json(const struct hrf_field *field, const char *element)
     case HRF_FIELD_TEXTS:
         return hrf_json_bytes(*(char *const *)(const void *)element);
     case HRF_FIELD_FLOATS:
-        return hrf_json_number((double)*(const float *)(const void *)element);
+        if (field->element == sizeof(float))
+            return hrf_json_number((double)*(const float *)(const void *)element);
+        return hrf_json_number(*(const double *)(const void *)element);
     default:
         return hrf_json_number(*(const double *)(const void *)element);
     }
@@ -182,7 +184,8 @@ static enum hrf_status read_element(const struct hrf_field *field, const json_t 
                                     const char *where, void *out, struct hrf_error *err)
 {
     char **text = out;
-    float *number = out;
+    const double number = json_number_value(value);
+    bool is_finite = false;
     switch (field->type) {
     case HRF_FIELD_WORDS:
         return read_word(field, value, where, out, err);
@@ -198,8 +201,14 @@ static enum hrf_status read_element(const struct hrf_field *field, const json_t 
                              : hrf_error_set(err, HRF_E_USER, "%s: an entry of '%s' is null", where,
                                              field->key);
     case HRF_FIELD_FLOATS:
-        *number = (float)json_number_value(value);
-        return json_is_number(value) && isfinite(*number)
+        if (field->element == sizeof(float)) {
+            *(float *)out = (float)number;
+            is_finite = isfinite((float)number);
+        } else {
+            *(double *)out = number;
+            is_finite = isfinite(number);
+        }
+        return json_is_number(value) && is_finite
                    ? HRF_OK
                    : hrf_error_set(err, HRF_E_USER, "%s: an entry of '%s' is not a number", where,
                                    field->key);

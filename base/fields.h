@@ -44,8 +44,8 @@ enum hrf_field_type {
     HRF_FIELD_INTS,   /* int64_t[] within the record, and how many of them are used */
     HRF_FIELD_WORDS,  /* enum[] within the record, and how many of them are used */
     HRF_FIELD_TEXTS,  /* char **, heap, of heap texts, and their number */
-    HRF_FIELD_FLOATS, /* float *, heap, finite, and their number, NULL as null. Of two arrays that
-                         have one number the second must be as long as the first. */
+    HRF_FIELD_FLOATS, /* float * or double *, heap, finite, and their number, NULL as null. Of two
+                         arrays that have one number the second must be as long as the first. */
 };
 
 struct hrf_field {
