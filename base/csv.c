@@ -2,6 +2,7 @@
  * (csv.h). */
 #include "base/csv.h"
 
+#include "base/array.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -157,7 +158,7 @@ static void unmark(char *field)
 static enum hrf_status take_row(struct parser *p, char **in, struct hrf_error *err)
 {
     struct hrf_csv *csv = p->csv;
-    hrf_array_reserve((void **)&csv->rows, &p->rows_capacity, csv->n_rows + 1, sizeof csv->rows[0]);
+    HRF_RESERVE(csv->rows, p->rows_capacity, csv->n_rows + 1);
     struct hrf_csv_row row = { .line = p->line };
     size_t first = p->n_fields;
     for (bool more = true; more;) {
@@ -166,8 +167,7 @@ static enum hrf_status take_row(struct parser *p, char **in, struct hrf_error *e
         if (!take_field(p, in, &field))
             return hrf_error_set(err, HRF_E_USER, "%s:%d: a quote is opened and never closed",
                                  p->where, start);
-        hrf_array_reserve((void **)&csv->fields, &p->fields_capacity, p->n_fields + 1,
-                          sizeof csv->fields[0]);
+        HRF_RESERVE(csv->fields, p->fields_capacity, p->n_fields + 1);
         csv->fields[p->n_fields++] = field;
         more = **in == ',';
         if (**in == '\r' && (*in)[1] == '\n')

@@ -3,6 +3,7 @@
 #include "base/directory.h"
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/path.h"
 #include "base/sort.h"
 
@@ -71,9 +72,7 @@ enum hrf_status hrf_path_list_directory(const char *path, struct hrf_text_list *
     for (const struct dirent *e; (e = readdir(stream)) != NULL;) {
         if (e->d_name[0] == '.')
             continue;
-        void *items = list.items;
-        hrf_array_reserve(&items, &capacity, list.n_items + 1, sizeof list.items[0]);
-        list.items = items;
+        HRF_RESERVE(list.items, capacity, list.n_items + 1);
         list.items[list.n_items++] = hrf_strdup(e->d_name);
     }
     closedir(stream);

@@ -34,7 +34,7 @@ static enum hrf_status read_all(int fd, const char *path, char *bytes, size_t si
     return HRF_OK;
 }
 
-/* Until its end: a file of /proc does not tell its size. */
+/* Reads until the end: a file of /proc does not tell its size. */
 static enum hrf_status read_stream(int fd, const char *path, size_t limit, struct hrf_strbuf *out,
                                    struct hrf_error *err)
 {

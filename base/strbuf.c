@@ -1,6 +1,8 @@
 /* strbuf.c - a text that grows (strbuf.h). */
 #include "base/strbuf.h"
 
+#include "base/array.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +27,9 @@ static void reserve(struct hrf_strbuf *buf, size_t more)
 {
     if (more > SIZE_MAX / 2 - buf->length)
         hrf_out_of_memory(more);
-    void *memory = buf->text == hrf_strbuf_empty ? NULL : buf->text;
-    hrf_array_reserve(&memory, &buf->capacity, buf->length + more + 1, 1);
-    buf->text = memory;
+    char *text = buf->text == hrf_strbuf_empty ? NULL : buf->text;
+    HRF_RESERVE(text, buf->capacity, buf->length + more + 1);
+    buf->text = text;
 }
 
 void hrf_strbuf_add(struct hrf_strbuf *buf, const void *bytes, size_t n_bytes)

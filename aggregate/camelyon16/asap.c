@@ -1,6 +1,7 @@
 /* asap.c - parses and checks ASAP annotation files, and tests points against their outlines. */
 #include "aggregate/camelyon16/asap.h"
 
+#include "base/array.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -132,14 +133,7 @@ static void take_coordinate(struct parser *p, const XML_Char **attributes)
                               line_of(p), ASAP_MAX_POINTS));
         return;
     }
-    void *items = p->vertices;
-    hrf_array_reserve(&items, &p->vertices_capacity, p->n_vertices + 1, sizeof *p->vertices);
-    enum hrf_status status = HRF_OK;
-    p->vertices = items;
-    if (status != HRF_OK) {
-        stop(p, status);
-        return;
-    }
+    HRF_RESERVE(p->vertices, p->vertices_capacity, p->n_vertices + 1);
     p->vertices[p->n_vertices++] = vertex;
 }
 
@@ -173,9 +167,7 @@ static enum hrf_status keep_outline(struct parser *p)
     if (all->n_items >= ASAP_MAX_OUTLINES)
         return hrf_error_set(p->err, HRF_E_USER, "%s:%lu: more than %zu annotations", p->where,
                              line_of(p), ASAP_MAX_OUTLINES);
-    void *items = all->items;
-    hrf_array_reserve(&items, &p->capacity, all->n_items + 1, sizeof *all->items);
-    all->items = items;
+    HRF_RESERVE(all->items, p->capacity, all->n_items + 1);
     struct hrf_outline outline = { .role = role_of(p->group), .n_points = p->n_vertices };
     outline.points = hrf_alloc_array(p->n_vertices, sizeof *outline.points);
     qsort(p->vertices, p->n_vertices, sizeof *p->vertices, by_order);

@@ -2,6 +2,7 @@
 #include "aggregate/forest/feature_table.h"
 
 #include "aggregate/camelyon16/exclusions.h"
+#include "base/array.h"
 #include "base/csv.h"
 
 #include <math.h>
@@ -106,13 +107,9 @@ static enum hrf_status take_rows(const struct hrf_csv *csv, const char *where,
     struct hrf_feature_table *t = *table;
     for (size_t i = 1; i < csv->n_rows; i++) {
         struct hrf_feature_row row = { .slide = NULL };
-        void *items = t->rows;
-        hrf_array_reserve(&items, &t->capacity, t->n_rows + 1, sizeof *t->rows);
-        enum hrf_status status = HRF_OK;
-        t->rows = items;
-        HRF_TRY(status);
+        HRF_RESERVE(t->rows, t->capacity, t->n_rows + 1);
         HRF_TRY(take_row(&csv->rows[i], &columns, where, &row, err));
-        status = check_new(t, row.slide, where, csv->rows[i].line, err);
+        const enum hrf_status status = check_new(t, row.slide, where, csv->rows[i].line, err);
         if (status != HRF_OK) {
             hrf_free(row.slide);
             return status;

@@ -52,7 +52,7 @@ static json_t *curve_json(const struct hrf_cohort_precision *p)
     return array;
 }
 
-/* Of three or more classes; null for fewer, where one AUC says it all. */
+/* The object is null for fewer than three classes, where one AUC says it all. */
 static void put_classes(json_t *object, const struct hrf_cohort *cohort,
                         const struct hrf_cohort_precision *p)
 {

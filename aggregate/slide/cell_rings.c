@@ -2,6 +2,8 @@
  * the inside on the right, and turns right where it can. */
 #include "aggregate/slide/cell_rings.h"
 
+#include "base/array.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,7 @@ static bool is_inside(const struct walk *w, int32_t column, int32_t row)
            w->cells[(size_t)row * (size_t)w->columns + (size_t)column] != 0;
 }
 
-/* Whether an edge goes from the corner in that direction, with the inside on its right. */
+/* True if an edge goes from the corner in that direction, with the inside on its right. */
 static bool has_edge(const struct walk *w, struct hrf_corner at, enum direction d)
 {
     static const struct hrf_corner right[] = { { 0, 0 }, { -1, 0 }, { -1, -1 }, { 0, -1 } };
@@ -55,9 +57,7 @@ static int64_t signed_area(const struct hrf_corner *c, size_t n)
 static void cut_ring(struct walk *w, size_t from)
 {
     const size_t n = w->n_path - from;
-    void *items = w->rings.items;
-    hrf_array_reserve(&items, &w->ring_capacity, w->rings.n + 1, sizeof *w->rings.items);
-    w->rings.items = items;
+    HRF_RESERVE(w->rings.items, w->ring_capacity, w->rings.n + 1);
     struct hrf_corner *corners = hrf_alloc_array(n, sizeof *corners);
     memcpy(corners, w->path + from, n * sizeof *corners);
     for (size_t i = from; i < w->n_path; i++)
@@ -71,11 +71,9 @@ static void cut_ring(struct walk *w, size_t from)
 static void add_corner(struct walk *w, struct hrf_corner at)
 {
     const int32_t path_index = *path_index_of(w, at);
-    void *path = w->path;
     if (path_index > 0)
         cut_ring(w, (size_t)path_index - 1);
-    hrf_array_reserve(&path, &w->capacity, w->n_path + 1, sizeof *w->path);
-    w->path = path;
+    HRF_RESERVE(w->path, w->capacity, w->n_path + 1);
     w->path[w->n_path++] = at;
     *path_index_of(w, at) = (int32_t)w->n_path;
 }
@@ -91,7 +89,7 @@ static enum direction next_direction(const struct walk *w, struct hrf_corner at,
     return d;
 }
 
-/* From the edge above a cell, east, round to the same edge. */
+/* Walks from the edge above a cell, east at first, round to the same edge. */
 static void walk_round(struct walk *w, struct hrf_corner start)
 {
     struct hrf_corner at = start;

@@ -1,6 +1,8 @@
 /* observations.c - collects ranges, histograms and channel means of tensors. */
 #include "calibrate/observe/observations.h"
 
+#include "base/array.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -47,10 +49,7 @@ static enum hrf_status find_or_add(struct hrf_observations *observations, const 
                              (long long)(*out)->n_channels, (long long)n_channels);
     if (*out != NULL)
         return HRF_OK;
-    void *items = observations->items;
-    hrf_array_reserve(&items, &observations->capacity, (size_t)observations->n_items + 1,
-                      sizeof observations->items[0]);
-    observations->items = items;
+    HRF_RESERVE(observations->items, observations->capacity, (size_t)observations->n_items + 1);
     struct hrf_observation *o = &observations->items[observations->n_items];
     memset(o, 0, sizeof *o);
     o->exponent = MIN_EXPONENT;
@@ -193,10 +192,8 @@ enum hrf_status hrf_observations_merge(struct hrf_observations *into,
 
 void hrf_observations_margin(struct hrf_observations *observations, double margin)
 {
-    void *margins = observations->margins;
-    hrf_array_reserve(&margins, &observations->margins_capacity,
-                      (size_t)observations->n_margins + 1, sizeof margin);
-    observations->margins = margins;
+    HRF_RESERVE(observations->margins, observations->margins_capacity,
+                (size_t)observations->n_margins + 1);
     observations->margins[observations->n_margins++] = margin;
 }
 
@@ -206,10 +203,8 @@ struct hrf_observed_layer *hrf_observations_layer(struct hrf_observations *obser
     for (int32_t i = 0; i < observations->n_layers; i++)
         if (strcmp(observations->layers[i].tensor, tensor) == 0)
             return &observations->layers[i];
-    void *layers = observations->layers;
-    hrf_array_reserve(&layers, &observations->layers_capacity, (size_t)observations->n_layers + 1,
-                      sizeof observations->layers[0]);
-    observations->layers = layers;
+    HRF_RESERVE(observations->layers, observations->layers_capacity,
+                (size_t)observations->n_layers + 1);
     struct hrf_observed_layer *layer = &observations->layers[observations->n_layers++];
     *layer = (struct hrf_observed_layer){ .tensor = hrf_strdup(tensor) };
     return layer;

@@ -29,7 +29,7 @@ static void name_of(const struct hrf_check_part *part, int row, char name[96])
     snprintf(name, 96, "%s:%s", part->name, own);
 }
 
-/* Whether `only` (NULL: everything) is the row, or its part. */
+/* True if `only` (NULL: everything) is the row, or its part. */
 static bool is_wanted(const struct wanted *wanted, const struct hrf_check_part *part, int row,
                       const char *name)
 {

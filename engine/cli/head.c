@@ -160,7 +160,7 @@ static enum hrf_status read_rows(void *context, int64_t first, int64_t n, float 
     return HRF_OK;
 }
 
-/* Of one head its own numbers, of several their means. */
+/* Gives the numbers of one head as they are, of several heads their means. */
 static enum hrf_status ensemble_run(struct ensemble *e, const struct hrf_bag_rows *bag,
                                     int64_t n_threads, struct hrf_slide_head_result *out,
                                     struct hrf_error *err)
@@ -223,7 +223,7 @@ static enum hrf_status score_file(const struct hrf_head_request *r, struct ensem
     return write_attention(&result, file, r->attention, slide, err);
 }
 
-/* That what will be written can be: before anything is computed. */
+/* Checks before anything is computed that the results can be written. */
 static enum hrf_status check_outputs(const struct hrf_head_request *r, struct hrf_error *err)
 {
     if (r->attention != NULL)

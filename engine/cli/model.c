@@ -57,7 +57,7 @@ static enum hrf_status make(const char *name, const struct hrf_model_request *re
     return hrf_onnx_write(graph, request->output, err);
 }
 
-/* What names the model in content keys. */
+/* Prints the hash that names the model in content keys. */
 static enum hrf_status print_hash(const char *file, struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
@@ -69,7 +69,7 @@ static enum hrf_status print_hash(const char *file, struct hrf_error *err)
     return HRF_OK;
 }
 
-/* What the model's metadata say of its images, as JSON; nothing if they do not. */
+/* Prints as JSON what the model's metadata say of its images; nothing if they do not. */
 static enum hrf_status print_input(const char *file, struct hrf_error *err)
 {
     HRF_AUTO_FREE char *value = NULL;

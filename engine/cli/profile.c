@@ -47,7 +47,7 @@ static void print_text(const struct hrf_cost_table *table, const char *path)
     printf("kept in %s\n", path);
 }
 
-/* What was measured goes to the file beside what stands there. */
+/* Adds what was measured to the entries of the file. */
 static enum hrf_status keep(const struct request *r, const char *device,
                             const struct hrf_cost_table *measured, struct hrf_error *err)
 {

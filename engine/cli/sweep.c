@@ -1,5 +1,6 @@
 /* sweep.c - `hires-engine sweep`: memory and throughput over ranks, ways to share, and precisions:
  * simulated, and measured where this machine can. */
+#include "base/array.h"
 #include "base/csv.h"
 #include "base/directory.h"
 #include "base/file.h"
@@ -89,7 +90,7 @@ static bool make_layout(enum family family, int32_t n, int64_t batch, struct hrf
 
 static void add_row(struct sweep *sweep, const struct sweep_row *row)
 {
-    hrf_array_reserve((void **)&sweep->rows, &sweep->capacity, sweep->n_rows + 1, sizeof *row);
+    HRF_RESERVE(sweep->rows, sweep->capacity, sweep->n_rows + 1);
     sweep->rows[sweep->n_rows++] = *row;
     fprintf(stderr, "%s, %s: %.2f images/s, %.3f GiB for each rank, %s\n", row->layout,
             hrf_rate_name(row->precision), (double)sweep->batch / row->seconds,

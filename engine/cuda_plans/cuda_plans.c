@@ -1,6 +1,7 @@
 /* cuda_plans.c - the program hires-cuda-plans: cuDNN's plans of the measured networks, made without
  * a GPU for one that is described, so that the first start on it builds nothing (plan_set.h). */
 #include "base/args.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREADS = 64, MAX_NETWORKS = 256, TEXT_ROOM = 512 };
+enum { MAX_THREADS = 64, TEXT_ROOM = 512 };
 
 struct wanted {
     const char *device, *out;
@@ -97,11 +98,8 @@ static void cuda_plans_add(struct making *m, const struct hrf_cudnn_conv *conv)
     if (cuda_plans_find(m, conv) >= 0)
         return;
     const size_t n = (size_t)m->n + 1;
-    void *convs = m->convs, *n_plans = m->n_plans;
-    hrf_array_reserve(&convs, &m->convs_room, n, sizeof *m->convs);
-    m->convs = convs;
-    hrf_array_reserve(&n_plans, &m->plans_room, n, sizeof *m->n_plans);
-    m->n_plans = n_plans;
+    HRF_RESERVE(m->convs, m->convs_room, n);
+    HRF_RESERVE(m->n_plans, m->plans_room, n);
     m->n_plans[m->n] = 0;
     m->convs[m->n++] = *conv;
 }
@@ -323,7 +321,7 @@ static enum hrf_status make_roundings(struct making *m, struct hrf_error *err)
 
 /* ---- reading back ---- */
 
-/* As a start would, but for running them: cuDNN takes every plan of the set. */
+/* Gives cuDNN every plan of the set as a start does, but runs none. */
 static enum hrf_status read_back(struct making *m, struct hrf_error *err)
 {
     HRF_AUTO(hrf_plan_set) set = NULL;

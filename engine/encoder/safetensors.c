@@ -1,6 +1,7 @@
 /* safetensors.c - reads and checks safetensors files (safetensors.h). */
 #include "engine/encoder/safetensors.h"
 
+#include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -234,12 +235,9 @@ static enum hrf_status open_one(const char *path, struct hrf_safetensors **out,
 static enum hrf_status take_shard(struct hrf_safetensors *all, struct hrf_safetensors *shard,
                                   const json_t *weight_map, const char *name, struct hrf_error *err)
 {
-    void *fds = all->fds, *items = all->items;
     size_t n_fds = all->n_fds, n_items = all->n_items;
-    hrf_array_reserve(&fds, &n_fds, all->n_fds + 1, sizeof *all->fds);
-    all->fds = fds;
-    hrf_array_reserve(&items, &n_items, all->n_items + shard->n_items + 1, sizeof *all->items);
-    all->items = items;
+    HRF_RESERVE(all->fds, n_fds, all->n_fds + 1);
+    HRF_RESERVE(all->items, n_items, all->n_items + shard->n_items + 1);
     all->fds[all->n_fds++] = shard->fds[0];
     shard->n_fds = 0;
     for (size_t i = 0; i < shard->n_items; i++) {

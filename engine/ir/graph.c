@@ -2,6 +2,7 @@
  * what is unused. */
 #include "engine/ir/graph.h"
 
+#include "base/array.h"
 #include "engine/ir/fixed_input.h"
 
 #include "base/min_max.h"
@@ -250,10 +251,7 @@ enum hrf_status hrf_graph_take_value(struct hrf_graph *graph, const char *name,
     HRF_TRY(check_shape(name, dtype, shape, data != NULL && *data != NULL, err));
     if (graph->n_values == INT32_MAX)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "graph '%s' has too many values", graph->name);
-    void *items = graph->values;
-    hrf_array_reserve(&items, &graph->values_capacity, (size_t)graph->n_values + 1,
-                      sizeof graph->values[0]);
-    graph->values = items;
+    HRF_RESERVE(graph->values, graph->values_capacity, (size_t)graph->n_values + 1);
     const bool is_constant = data != NULL && *data != NULL;
     HRF_AUTO_FREE struct hrf_shared_data *share = is_constant ? hrf_alloc(sizeof *share) : NULL;
     char *copy = hrf_strdup(name != NULL ? name : "");
@@ -325,10 +323,7 @@ enum hrf_status hrf_graph_add_node(struct hrf_graph *graph, enum hrf_op op, cons
 {
     if (graph->n_nodes == INT32_MAX)
         return hrf_error_set(err, HRF_E_UNSUPPORTED, "graph '%s' has too many nodes", graph->name);
-    void *items = graph->nodes;
-    hrf_array_reserve(&items, &graph->nodes_capacity, (size_t)graph->n_nodes + 1,
-                      sizeof graph->nodes[0]);
-    graph->nodes = items;
+    HRF_RESERVE(graph->nodes, graph->nodes_capacity, (size_t)graph->n_nodes + 1);
     struct hrf_node node = {
         .op = op, .n_inputs = n_inputs, .n_outputs = n_outputs, .before = -1, .owner = -1
     };

@@ -1,4 +1,5 @@
 /* Writing ONNX: a node as a message, its attributes at the file's opset. */
+#include "base/array.h"
 #include "engine/onnx/onnx_names.h"
 #include "engine/onnx/write_private.h"
 
@@ -14,7 +15,7 @@ enum { MAX_ATTRIBUTES = 16 };
 
 void *hrf_onnx_keep(struct hrf_onnx_writer *w, const void *from, size_t n_bytes)
 {
-    hrf_array_reserve((void **)&w->owned, &w->capacity, w->n_owned + 1, sizeof *w->owned);
+    HRF_RESERVE(w->owned, w->capacity, w->n_owned + 1);
     void *copy = hrf_calloc(1, n_bytes);
     if (from != NULL)
         memcpy(copy, from, n_bytes);

@@ -8,6 +8,8 @@
  */
 #include "engine/plan/arena.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +80,7 @@ static void add_range(struct ranges *r, struct range added)
         added.begin = old->begin < added.begin ? old->begin : added.begin;
         added.end = old->end > added.end ? old->end : added.end;
     }
-    hrf_array_reserve((void **)&r->items, &r->capacity, r->n + 1, sizeof r->items[0]);
+    HRF_RESERVE(r->items, r->capacity, r->n + 1);
     memmove(&r->items[at + 1], &r->items[after], (r->n - after) * sizeof r->items[0]);
     r->n = r->n - (after - at) + 1;
     r->items[at] = added;

@@ -2,6 +2,7 @@
  * measured, and the table as JSON (cost.h). */
 #include "engine/plan/cost.h"
 
+#include "base/array.h"
 #include "base/strbuf.h"
 #include "engine/ir/op.h"
 
@@ -40,8 +41,7 @@ void hrf_cost_weights_release(struct hrf_cost_weights *weights)
 
 void hrf_cost_weights_add(struct hrf_cost_weights *weights, const char *key, int64_t n_bytes)
 {
-    hrf_array_reserve((void **)&weights->items, &weights->capacity, weights->n_items + 1,
-                      sizeof weights->items[0]);
+    HRF_RESERVE(weights->items, weights->capacity, weights->n_items + 1);
     const struct hrf_cost_packed item = { hrf_strdup(key), n_bytes };
     weights->items[weights->n_items++] = item;
 }
@@ -227,8 +227,7 @@ static void insert(struct hrf_cost_table *table, struct hrf_cost_entry entry)
         *existing = entry;
         return;
     }
-    hrf_array_reserve((void **)&table->entries, &table->capacity, (size_t)table->n_entries + 1,
-                      sizeof entry);
+    HRF_RESERVE(table->entries, table->capacity, (size_t)table->n_entries + 1);
     memmove(table->entries + at + 1, table->entries + at,
             (size_t)(table->n_entries - at) * sizeof table->entries[0]);
     table->entries[at] = entry;

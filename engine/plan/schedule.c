@@ -3,6 +3,7 @@
 #include "engine/plan/schedule.h"
 
 #include "base/alloc.h"
+#include "base/array.h"
 
 #include <assert.h>
 
@@ -137,8 +138,7 @@ static struct hrf_batch_step *add_step(struct batch *b, enum hrf_batch_kind kind
                                        const struct hrf_pipeline_slot *slot, int32_t peer)
 {
     struct hrf_batch_plan *plan = b->plan;
-    hrf_array_reserve((void **)&plan->steps, &plan->capacity, (size_t)plan->n_steps + 1,
-                      sizeof *plan->steps);
+    HRF_RESERVE(plan->steps, plan->capacity, (size_t)plan->n_steps + 1);
     plan->steps[plan->n_steps] = (struct hrf_batch_step){ kind, .slot = *slot, .peer = peer,
                                                           .stored_at = -1 };
     return &plan->steps[plan->n_steps++];

@@ -1,6 +1,8 @@
 /* simulate.c - plays the programs of ranks by events in the order of time (simulate.h). */
 #include "engine/plan/simulate.h"
 
+#include "base/array.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -16,8 +18,7 @@ const char *hrf_sim_kind_name(enum hrf_sim_kind kind)
 
 void hrf_sim_add(struct hrf_sim_program *program, const struct hrf_sim_step *step)
 {
-    hrf_array_reserve((void **)&program->steps, &program->capacity, (size_t)program->n_steps + 1,
-                      sizeof *step);
+    HRF_RESERVE(program->steps, program->capacity, (size_t)program->n_steps + 1);
     program->steps[program->n_steps++] = *step;
 }
 
@@ -132,7 +133,7 @@ static void spend(struct game *g, int32_t rank, const struct hrf_sim_step *step,
     };
     if (!(until > player->now))
         return;
-    hrf_array_reserve((void **)&r->spans, &r->capacity, (size_t)r->n_spans + 1, sizeof span);
+    HRF_RESERVE(r->spans, r->capacity, (size_t)r->n_spans + 1);
     r->spans[r->n_spans++] = span;
     r->seconds[kind] += until - player->now;
     player->now = until;
@@ -173,7 +174,7 @@ static enum hrf_status play_send(struct game *g, int32_t rank, const struct hrf_
                                      .n_bytes = step->n_bytes,
                                      .arrival = *port + latency,
                                      .receive = cost.receive };
-    hrf_array_reserve((void **)&box->messages, &box->capacity, box->n + 1, sizeof message);
+    HRF_RESERVE(box->messages, box->capacity, box->n + 1);
     box->messages[box->n++] = message;
     g->simulation->ranks[rank].sent_bytes += step->n_bytes;
     g->simulation->ranks[rank].n_sent++;

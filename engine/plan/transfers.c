@@ -2,6 +2,7 @@
  */
 #include "engine/plan/transfers.h"
 
+#include "base/array.h"
 #include "engine/plan/line_cache.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/schedule.h"
@@ -26,8 +27,7 @@ void hrf_transfers_append(struct hrf_plan *plan, const struct hrf_transfer *t)
     assert(t->tag >= 0 && n_bytes >= 0);
     assert(is_message || hrf_area_bytes(&t->from) == hrf_area_bytes(&t->to) ||
            t->kind == HRF_TRANSFER_EXPECT);
-    hrf_array_reserve((void **)&plan->transfers, &plan->transfers_capacity,
-                      (size_t)plan->n_transfers + 1, sizeof *t);
+    HRF_RESERVE(plan->transfers, plan->transfers_capacity, (size_t)plan->n_transfers + 1);
     plan->transfers[plan->n_transfers++] = *t;
     if (is_message && n_bytes > plan->message_bytes)
         plan->message_bytes = n_bytes;

@@ -2,6 +2,8 @@
  * (noise.h). */
 #include "engine/run/noise.h"
 
+#include "base/array.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -26,9 +28,7 @@ static struct hrf_noise_tensor *find(struct hrf_noise *noise, const char *name)
 static enum hrf_status add(struct hrf_noise *noise, const char *name, int64_t n,
                            struct hrf_noise_tensor **out, struct hrf_error *err)
 {
-    void *items = noise->items;
-    hrf_array_reserve(&items, &noise->capacity, (size_t)noise->n_items + 1, sizeof *noise->items);
-    noise->items = items;
+    HRF_RESERVE(noise->items, noise->capacity, (size_t)noise->n_items + 1);
     struct hrf_noise_tensor added = { .name = hrf_strdup(name),
                                       .truth = hrf_try_alloc_array((size_t)n, sizeof(float)),
                                       .n = n };

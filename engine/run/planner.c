@@ -1,6 +1,7 @@
 /* planner.c - prepares networks, predicts layouts and searches the best one (planner.h). */
 #include "engine/run/planner.h"
 
+#include "base/array.h"
 #include "engine/backend/backend.h"
 #include "engine/passes/gradient/gradient.h"
 #include "engine/plan/tensor_parallel.h"
@@ -201,8 +202,7 @@ static enum hrf_status get_prepared(struct hrf_planner *planner,
     *out = find_prepared(planner, layout, shares);
     if (*out != NULL)
         return HRF_OK;
-    hrf_array_reserve((void **)&planner->prepared, &planner->capacity, planner->n_prepared + 1,
-                      sizeof fresh);
+    HRF_RESERVE(planner->prepared, planner->capacity, planner->n_prepared + 1);
     const enum hrf_status status = prepare(planner, layout, shares, &fresh, err);
     if (status != HRF_OK) {
         hrf_graph_destroy(fresh.graph);

@@ -1,6 +1,8 @@
 /* layer_peaks.c - a session that is observed (layer_peaks.h). */
 #include "engine/train/layer_peaks.h"
 
+#include "base/array.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +35,6 @@ static enum hrf_status look_at(void *context, const char *value, const struct hr
     struct hrf_layer_peaks *a = look->out;
     const int64_t n = hrf_shape_count(shape);
     const bool has_images = shape->rank > 0 && shape->dims[0] % a->n_images == 0;
-    void *items = a->items;
     double largest = 0;
     bool is_finite = true;
     (void)err;
@@ -48,8 +49,7 @@ static enum hrf_status look_at(void *context, const char *value, const struct hr
     }
     if (!is_finite && a->first_broken < 0)
         a->first_broken = a->n;
-    hrf_array_reserve(&items, &a->capacity, (size_t)a->n + 1, sizeof a->items[0]);
-    a->items = items;
+    HRF_RESERVE(a->items, a->capacity, (size_t)a->n + 1);
     a->items[a->n++] = (struct hrf_layer_peak){ .layer = hrf_strdup(layer_of(look->network, value)),
                                                 .largest = largest,
                                                 .is_finite = is_finite };

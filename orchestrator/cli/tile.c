@@ -163,7 +163,7 @@ static int run_tile_job(const struct hrf_command *command, int argc, char **argv
     return argc == 1 ? hrf_tile_job_main(argv[0]) : HRF_EXIT_USAGE;
 }
 
-/* Without a summary they stay out of the list: jobs are started by `run`. */
+/* Workers have no summary and stay out of the list: `run` starts their jobs. */
 const struct hrf_command hrf_cli_launch = { .name = "launch",
                                             .operands = "SPEC.json",
                                             .run = run_launch };

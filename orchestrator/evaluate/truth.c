@@ -2,6 +2,7 @@
 #include "orchestrator/evaluate/truth.h"
 
 #include "aggregate/camelyon16/exclusions.h"
+#include "base/array.h"
 #include "base/csv.h"
 #include "base/directory.h"
 #include "base/path.h"
@@ -82,9 +83,7 @@ static struct hrf_truth_slide *get_slide(const struct finding *f, const char *na
     hrf_camelyon16_name(name, key);
     const size_t at = index_of(set, key, &found);
     if (!found) {
-        void *items = set->slides;
-        hrf_array_reserve(&items, &set->capacity, set->n_slides + 1, sizeof *set->slides);
-        set->slides = items;
+        HRF_RESERVE(set->slides, set->capacity, set->n_slides + 1);
         struct hrf_truth_slide slide = { .name = hrf_strdup(key), .truth = HRF_TRUTH_UNKNOWN };
         memmove(&set->slides[at + 1], &set->slides[at], (set->n_slides - at) * sizeof slide);
         set->slides[at] = slide;

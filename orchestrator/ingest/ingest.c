@@ -1,6 +1,7 @@
 /* ingest.c - makes the cohort from the dataset section of a workflow. */
 #include "orchestrator/ingest/ingest.h"
 
+#include "base/array.h"
 #include "base/guard.h"
 #include "base/path.h"
 #include "base/sort.h"
@@ -88,8 +89,7 @@ enum hrf_truth ingest_label(const struct ingest *ingest, const char *word, bool 
 
 struct hrf_slide_row *ingest_add(struct ingest *ingest, const char *path)
 {
-    hrf_array_reserve((void **)&ingest->rows.items, &ingest->capacity, ingest->rows.n_items + 1,
-                      sizeof ingest->rows.items[0]);
+    HRF_RESERVE(ingest->rows.items, ingest->capacity, ingest->rows.n_items + 1);
     struct hrf_slide_row *row = &ingest->rows.items[ingest->rows.n_items];
     *row = (struct hrf_slide_row){ .name = hrf_path_stem(path),
                                    .path = hrf_strdup(path),
@@ -252,7 +252,7 @@ static void append_row(struct ingest *cohort, struct hrf_slide_row *from)
 {
     struct hrf_slide_rows *rows = &cohort->rows;
     const size_t index = rows->n_items + rows->n_sample;
-    hrf_array_reserve((void **)&rows->items, &cohort->capacity, index + 1, sizeof rows->items[0]);
+    HRF_RESERVE(rows->items, cohort->capacity, index + 1);
     hrf_free(from->label_text);
     hrf_free(from->annotation);
     from->label_text = from->annotation = NULL;

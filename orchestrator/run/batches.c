@@ -1,6 +1,7 @@
 /* batches.c - see batches.h. */
 #include "orchestrator/run/batches.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/path.h"
 #include "schema/record/job.h"
@@ -163,9 +164,7 @@ static bool goes_into(const struct search *search, const struct run_batch *batch
 static void add_group(const struct search *search, struct run_batch *batch,
                       const struct group *group)
 {
-    void *tasks = batch->tasks;
-    hrf_array_reserve(&tasks, &batch->capacity, batch->n + group->n, sizeof *batch->tasks);
-    batch->tasks = tasks;
+    HRF_RESERVE(batch->tasks, batch->capacity, batch->n + group->n);
     for (size_t k = 0; k < group->n; k++)
         batch->tasks[batch->n++] = group->tasks[k];
     batch->n_groups++;
@@ -200,9 +199,7 @@ static void gather_groups(const struct search *search, enum hrf_task_kind kind, 
                     continue; /* a later group may still fit into an open batch */
                 break;
             }
-            void *items = out->items;
-            hrf_array_reserve(&items, &out->capacity, out->n + 1, sizeof *out->items);
-            out->items = items;
+            HRF_RESERVE(out->items, out->capacity, out->n + 1);
             out->items[out->n++] = (struct run_batch){ .tasks = NULL };
             c = c < CLASSES ? c : 0;
             n_open = c == n_open ? n_open + 1 : n_open;

@@ -1,6 +1,7 @@
 /* jobs.c - see jobs.h. */
 #include "orchestrator/run/jobs.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -20,9 +21,7 @@ void run_jobs_release(struct run_jobs *jobs)
 
 struct run_job *run_jobs_add(struct run_jobs *jobs, struct hrf_attempt_row *row)
 {
-    void *live = jobs->live;
-    hrf_array_reserve(&live, &jobs->capacity, jobs->n + 1, sizeof jobs->live[0]);
-    jobs->live = live;
+    HRF_RESERVE(jobs->live, jobs->capacity, jobs->n + 1);
     struct run_job *job = &jobs->live[jobs->n++];
     *job = (struct run_job){ .row = *row,
                              .handle = { .id = row->pid,

@@ -1,5 +1,6 @@
 /* preview.c - plans all tasks as a run would, and compares them with the store's. */
 #include "orchestrator/run/preview.h"
+#include "base/array.h"
 #include "orchestrator/launch/launch.h"
 
 #include "base/path.h"
@@ -67,9 +68,7 @@ static void add_task(struct scene *scene, const struct hrf_task_row *row,
                      enum hrf_preview_reason reason)
 {
     struct hrf_preview *p = scene->preview;
-    void *items = p->tasks;
-    hrf_array_reserve(&items, &scene->capacity, p->n_tasks + 1, sizeof p->tasks[0]);
-    p->tasks = items;
+    HRF_RESERVE(p->tasks, scene->capacity, p->n_tasks + 1);
     p->tasks[p->n_tasks++] = (struct hrf_preview_task){ .row = *row, .reason = reason };
 }
 

@@ -3,6 +3,7 @@
 
 #include "aggregate/camelyon16/exclusions.h"
 #include "aggregate/forest/forest.h"
+#include "base/array.h"
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
@@ -191,9 +192,7 @@ static enum hrf_status split_items(const struct work *work, struct hrf_error *er
 
 static void add_row(struct hrf_feature_table *table, const struct item *item, size_t variant)
 {
-    void *rows = table->rows;
-    hrf_array_reserve(&rows, &table->capacity, table->n_rows + 1, sizeof *table->rows);
-    table->rows = rows;
+    HRF_RESERVE(table->rows, table->capacity, table->n_rows + 1);
     char name[HRF_CAMELYON16_NAME];
     struct hrf_feature_row *row = &table->rows[table->n_rows];
     hrf_camelyon16_name(item->slide->name, name);

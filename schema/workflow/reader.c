@@ -2,6 +2,7 @@
 #include "schema/workflow/reader.h"
 
 #include "base/args.h"
+#include "base/array.h"
 #include "base/message.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -56,8 +57,7 @@ void hrf_reader_vfind(struct hrf_reader *reader, int line, int column, const cha
                                    .column = has_place ? column : 0,
                                    .where = hrf_strdup(reader->where),
                                    .message = hrf_strbuf_detach(&message) };
-    hrf_array_reserve((void **)&reader->findings, &reader->capacity, reader->n_findings + 1,
-                      sizeof reader->findings[0]);
+    HRF_RESERVE(reader->findings, reader->capacity, reader->n_findings + 1);
     reader->findings[reader->n_findings++] = finding;
 }
 
@@ -103,8 +103,7 @@ static void show(const struct hrf_finding *f, struct hrf_strbuf *text)
 void hrf_findings_add(struct hrf_findings *findings, const char *where, int line,
                       const char *message)
 {
-    hrf_array_reserve((void **)&findings->items, &findings->capacity, findings->n_items + 1,
-                      sizeof findings->items[0]);
+    HRF_RESERVE(findings->items, findings->capacity, findings->n_items + 1);
     struct hrf_finding *f = &findings->items[findings->n_items];
     *f = (struct hrf_finding){ .line = line,
                                .where = hrf_text_escaped(where),

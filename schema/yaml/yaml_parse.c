@@ -1,6 +1,8 @@
 /* libyaml events -> tree. Recursive: the depth is bounded before each descent. */
 #include "schema/yaml/tree_private.h"
 
+#include "base/array.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,8 +157,7 @@ static enum hrf_status add_node(struct parser *p, yaml_mark_t mark, enum hrf_yam
 {
     struct hrf_yaml *yaml = p->yaml;
     HRF_TRY(add_weight(p, mark, 1));
-    hrf_array_reserve((void **)&yaml->nodes, &yaml->nodes_capacity, yaml->n_nodes + 1,
-                      sizeof yaml->nodes[0]);
+    HRF_RESERVE(yaml->nodes, yaml->nodes_capacity, yaml->n_nodes + 1);
     struct hrf_yaml_node *node = hrf_calloc(1, sizeof *node);
     *node = (struct hrf_yaml_node){
         .kind = kind, .line = (int)mark.line + 1, .column = (int)mark.column + 1, .weight = 1
@@ -170,8 +171,7 @@ static void add_anchor(struct parser *p, const yaml_char_t *name, const struct h
 {
     if (name == NULL)
         return;
-    hrf_array_reserve((void **)&p->anchors, &p->anchors_capacity, p->n_anchors + 1,
-                      sizeof p->anchors[0]);
+    HRF_RESERVE(p->anchors, p->anchors_capacity, p->n_anchors + 1);
     p->anchors[p->n_anchors++] = (struct anchor){ .name = hrf_strdup((const char *)name),
                                                   .node = node,
                                                   .open = true };
@@ -258,7 +258,7 @@ static enum hrf_status parse_scalar(struct parser *p, const yaml_event_t *event,
 
 static void append(struct hrf_yaml_node *node, size_t *capacity, struct hrf_yaml_item item)
 {
-    hrf_array_reserve((void **)&node->items, capacity, node->n_items + 1, sizeof node->items[0]);
+    HRF_RESERVE(node->items, *capacity, node->n_items + 1);
     node->items[node->n_items++] = item;
     node->weight += item.value->weight + (item.key != NULL ? 1 : 0);
 }

@@ -1,4 +1,5 @@
 /* geojson_tissue.c - polygons of a GeoJSON file as areas, and as a mask. */
+#include "base/array.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/text.h"
@@ -54,11 +55,9 @@ static enum hrf_status add_polygon(struct drawing *d, const json_t *rings, struc
     for (size_t r = 0; r < json_array_size(rings); r++) {
         const json_t *ring = json_array_get(rings, r);
         const size_t n = json_array_size(ring);
-        void *points = d->points;
         if (n == 0)
             return wrong(d, "a polygon has a ring that is not a list of points", err);
-        hrf_array_reserve(&points, &d->capacity, n, sizeof *d->points);
-        d->points = points;
+        HRF_RESERVE(d->points, d->capacity, n);
         for (size_t i = 0; i < n; i++)
             HRF_TRY(read_point(d, json_array_get(ring, i), &d->points[i], err));
         hrf_outline_areas_add_ring(d->areas, d->points, n);

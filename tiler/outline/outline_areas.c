@@ -1,6 +1,8 @@
 /* outline_areas.c - see outline_areas.h. */
 #include "tiler/outline/outline_areas.h"
 
+#include "base/array.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -15,9 +17,7 @@ void hrf_outline_areas_release(struct hrf_outline_areas *areas)
 
 void hrf_outline_areas_add(struct hrf_outline_areas *areas, unsigned char value)
 {
-    void *items = areas->items;
-    hrf_array_reserve(&items, &areas->capacity, areas->n_items + 1, sizeof *areas->items);
-    areas->items = items;
+    HRF_RESERVE(areas->items, areas->capacity, areas->n_items + 1);
     areas->items[areas->n_items++] = (struct hrf_outline_area){ .value = value,
                                                                 .rings_end = areas->n_rings,
                                                                 .low = { INFINITY, INFINITY },
@@ -27,12 +27,9 @@ void hrf_outline_areas_add(struct hrf_outline_areas *areas, unsigned char value)
 void hrf_outline_areas_add_ring(struct hrf_outline_areas *areas, const struct hrf_point *points,
                                 size_t n_points)
 {
-    void *all = areas->points, *ends = areas->ring_ends;
     assert(areas->n_items > 0 && n_points > 0);
-    hrf_array_reserve(&all, &areas->point_capacity, areas->n_points + n_points, sizeof *points);
-    hrf_array_reserve(&ends, &areas->ring_capacity, areas->n_rings + 1, sizeof *areas->ring_ends);
-    areas->points = all;
-    areas->ring_ends = ends;
+    HRF_RESERVE(areas->points, areas->point_capacity, areas->n_points + n_points);
+    HRF_RESERVE(areas->ring_ends, areas->ring_capacity, areas->n_rings + 1);
     memcpy(areas->points + areas->n_points, points, n_points * sizeof *points);
     areas->n_points += n_points;
     areas->ring_ends[areas->n_rings++] = areas->n_points;
@@ -46,7 +43,7 @@ void hrf_outline_areas_add_ring(struct hrf_outline_areas *areas, const struct hr
     }
 }
 
-/* Whether the area's box reaches the lines that begin at pixel `first` of an axis. */
+/* True if the area's box reaches the lines that begin at pixel `first` of an axis. */
 static bool reaches(const struct hrf_raster_axis *axis, int64_t first, int64_t n, double low,
                     double high)
 {

@@ -7,6 +7,8 @@
  */
 #include "tiler/outline/outline_raster.h"
 
+#include "base/array.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,11 +57,9 @@ static int32_t first_pixel(const struct hrf_raster_axis *axis, double at, int64_
 enum hrf_status hrf_outline_raster_add_area(struct hrf_outline_raster *r, unsigned char value,
                                             struct hrf_error *err)
 {
-    void *values = r->values;
     if (r->n_areas >= UINT32_MAX)
         return hrf_error_set(err, HRF_E_USER, "more than %lld outlines", (long long)UINT32_MAX);
-    hrf_array_reserve(&values, &r->area_capacity, r->n_areas + 1, 1);
-    r->values = values;
+    HRF_RESERVE(r->values, r->area_capacity, r->n_areas + 1);
     r->values[r->n_areas++] = value;
     return HRF_OK;
 }
@@ -70,7 +70,6 @@ static enum hrf_status add_edge(struct hrf_outline_raster *r, const struct hrf_p
     const struct hrf_raster_grid *g = &r->grid;
     const int32_t begin = first_pixel(&g->y, fmin(a->y, b->y), g->y0, g->height);
     const int32_t end = first_pixel(&g->y, fmax(a->y, b->y), g->y0, g->height);
-    void *edges = r->edges;
     if (begin == end)
         return HRF_OK;
     r->n_crossings += end - begin;
@@ -79,8 +78,7 @@ static enum hrf_status add_edge(struct hrf_outline_raster *r, const struct hrf_p
                              "the outlines cross the picture's %lld rows more than %lld times: "
                              "draw them with fewer points",
                              (long long)g->height, (long long)MAX_CROSSINGS);
-    hrf_array_reserve(&edges, &r->edge_capacity, r->n_edges + 1, sizeof *r->edges);
-    r->edges = edges;
+    HRF_RESERVE(r->edges, r->edge_capacity, r->n_edges + 1);
     r->edges[r->n_edges++] = (struct hrf_outline_edge){ *a, *b, (uint32_t)(r->n_areas - 1), begin,
                                                         end };
     return HRF_OK;

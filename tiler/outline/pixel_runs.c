@@ -3,6 +3,7 @@
 #include "tiler/outline/pixel_runs.h"
 
 #include "base/alloc.h"
+#include "base/array.h"
 
 void hrf_pixel_runs_release(struct hrf_pixel_runs *runs)
 {
@@ -45,7 +46,7 @@ static enum hrf_status add_row(struct hrf_pixel_runs *runs, const unsigned char 
         if (runs->n >= INT32_MAX)
             return hrf_error_set(err, HRF_E_UNSUPPORTED, "a bitmap of more than %d runs of pixels",
                                  INT32_MAX);
-        hrf_array_reserve((void **)&runs->items, &runs->capacity, runs->n + 1, sizeof *runs->items);
+        HRF_RESERVE(runs->items, runs->capacity, runs->n + 1);
         runs->items[runs->n++] = run;
     }
     return HRF_OK;

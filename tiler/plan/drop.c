@@ -1,6 +1,7 @@
 /* drop.c - see drop.h. */
 #include "tiler/plan/drop.h"
 
+#include "base/array.h"
 #include "base/strbuf.h"
 #include "tiler/grid/grid.h"
 #include "tiler/plan/verify.h"
@@ -18,8 +19,7 @@ struct dropping {
 static void drop(struct dropping *d, const struct hrf_patch *patch, enum hrf_drop_reason reason)
 {
     struct hrf_tile_plan *plan = d->plan;
-    hrf_array_reserve((void **)&plan->dropped, &d->capacity, (size_t)plan->n_dropped + 1,
-                      sizeof plan->dropped[0]);
+    HRF_RESERVE(plan->dropped, d->capacity, (size_t)plan->n_dropped + 1);
     plan->dropped[plan->n_dropped++] = (struct hrf_dropped_patch){ .at = *patch,
                                                                    .reason = (int32_t)reason };
 }

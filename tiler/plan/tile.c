@@ -1,6 +1,7 @@
 /* tile.c - makes the tile plan of one slide: resolution, overview, tissue, patches. */
 #include "tiler/plan/tile.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "image/downsample.h"
@@ -102,22 +103,19 @@ static enum hrf_status keep_patches(struct tiling *t, double min_tissue, struct 
     plan->patches = NULL;
     plan->n_patches = 0;
     HRF_TRY(hrf_mask_sums_make(t->mask, t->overview.width, t->overview.height, &sums, err));
-    enum hrf_status status = HRF_OK;
-    for (int32_t i = 0; i < t->grid.columns && status == HRF_OK; i++) {
+    for (int32_t i = 0; i < t->grid.columns; i++) {
         int64_t x = hrf_grid_x(&t->grid, i);
-        for (int32_t j = 0; j < t->grid.rows && status == HRF_OK; j++) {
+        for (int32_t j = 0; j < t->grid.rows; j++) {
             int64_t y = hrf_grid_y(&t->grid, j);
             if (!hrf_grid_keeps(&t->grid, &sums, x, y, min_tissue))
                 continue;
-            hrf_array_reserve((void **)&plan->patches, &capacity, (size_t)plan->n_patches + 1,
-                              sizeof plan->patches[0]);
-            if (status == HRF_OK)
-                plan->patches[plan->n_patches++] = (struct hrf_patch){ .x = (int32_t)x,
-                                                                       .y = (int32_t)y };
+            HRF_RESERVE(plan->patches, capacity, (size_t)plan->n_patches + 1);
+            plan->patches[plan->n_patches++] = (struct hrf_patch){ .x = (int32_t)x,
+                                                                   .y = (int32_t)y };
         }
     }
     hrf_mask_sums_release(&sums);
-    return status;
+    return HRF_OK;
 }
 
 struct box {

@@ -2,6 +2,8 @@
  * read. */
 #include "tiler/slide/read_ahead.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -108,12 +110,10 @@ void hrf_read_ahead_destroy(struct hrf_read_ahead *ahead)
 void hrf_read_ahead_add(struct hrf_read_ahead *ahead, int64_t tile, uint64_t offset,
                         uint32_t n_bytes)
 {
-    void *spans = ahead->spans;
     if (tile < 0 || tile >= ahead->n_tiles || ahead->span_of[tile] != 0 || n_bytes == 0 ||
         ahead->pieces != NULL)
         return;
-    hrf_array_reserve(&spans, &ahead->capacity, ahead->n_spans + 1, sizeof *ahead->spans);
-    ahead->spans = spans;
+    HRF_RESERVE(ahead->spans, ahead->capacity, ahead->n_spans + 1);
     ahead->spans[ahead->n_spans++] = (struct span){ offset, n_bytes, 0, tile, false };
     ahead->span_of[tile] = (int64_t)ahead->n_spans;
 }

@@ -1,6 +1,7 @@
 /* patch_cutter.c - see patch_cutter.h. */
 #include "training/cutting/patch_cutter.h"
 
+#include "base/array.h"
 #include "base/csv.h"
 #include "base/directory.h"
 #include "base/file.h"
@@ -369,8 +370,7 @@ static enum hrf_status cut_bags(struct cut *cuts, struct hrf_strbuf *rows, size_
         memcpy(list->items[i].sha256, cuts[i].key, sizeof cuts[i].key);
         for (const char *at = rows[i].text, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
             HRF_AUTO_FREE char *file = hrf_strndup(at, (size_t)(end - at));
-            hrf_array_reserve((void **)&list->patches, &capacity, (size_t)n_patches + 1,
-                              sizeof *list->patches);
+            HRF_RESERVE(list->patches, capacity, (size_t)n_patches + 1);
             list->patches[n_patches++] = hrf_path_join(cuts[i].folder, file);
         }
         list->first_patch[++n_kept] = n_patches;

@@ -353,7 +353,7 @@ static enum hrf_status finish_network(const struct hrf_tuning_job *job,
     return HRF_OK;
 }
 
-/* What probes need, too. */
+/* Makes the parts and the key, which probes need, too. */
 static enum hrf_status split(struct hrf_tuning_job *job, struct hrf_error *err)
 {
     const struct hrf_fine_tuning *t = job->tuning;

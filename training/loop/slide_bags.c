@@ -1,6 +1,7 @@
 /* slide_bags.c - see slide_bags.h. */
 #include "training/loop/slide_bags.h"
 
+#include "base/array.h"
 #include "base/own_process.h"
 #include "base/path.h"
 #include "engine/onnx/onnx.h"
@@ -150,8 +151,7 @@ static void take_embedding(void *context, int64_t item, const float *numbers,
     if (s->status != HRF_OK)
         return;
     if (at == 0)
-        hrf_array_reserve((void **)&s->embeddings, &s->capacity, (size_t)(n * s->width),
-                          sizeof *s->embeddings);
+        HRF_RESERVE(s->embeddings, s->capacity, (size_t)(n * s->width));
     memcpy(s->embeddings + at * s->width, numbers, (size_t)s->width * sizeof *numbers);
     if (at + 1 == n)
         s->status = score_slide(s, n, &s->error);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* As a run does: what the recipe does not say is as the model's file says. */
+/* Takes what the recipe does not say from the model's file, as a run does. */
 static enum hrf_status find_form(struct hrf_fine_tuning *t, struct hrf_error *err)
 {
     const struct hrf_train_recipe *r = t->recipe;

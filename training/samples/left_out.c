@@ -2,6 +2,7 @@
 #include "training/samples/left_out.h"
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -19,8 +20,7 @@ void hrf_left_outs_release(struct hrf_left_outs *left_out)
 void hrf_left_outs_add(struct hrf_left_outs *left_out, const char *name, const char *reason)
 {
     HRF_AUTO_FREE char *shown = hrf_text_escaped(name);
-    hrf_array_reserve((void **)&left_out->items, &left_out->capacity, left_out->n_items + 1,
-                      sizeof left_out->items[0]);
+    HRF_RESERVE(left_out->items, left_out->capacity, left_out->n_items + 1);
     left_out->items[left_out->n_items++] = (struct hrf_left_out_slide){ hrf_strdup(name),
                                                                         hrf_strdup(reason) };
     fprintf(stderr, "%s is left out: %s\n", shown, reason);

@@ -1,6 +1,7 @@
 /* sample_list.c - pictures from folders of classes or from a table (sample_list.h). */
 #include "training/samples/sample_list.h"
 
+#include "base/array.h"
 #include "base/csv.h"
 #include "base/directory.h"
 #include "base/file.h"
@@ -149,9 +150,8 @@ static void add_sample(struct search *s, const char *name, char *path, char *pat
 {
     struct hrf_sample_list *list = s->list;
     const size_t n = list->set.n_items;
-    hrf_array_reserve((void **)&list->items, &s->items_capacity, n + 1, sizeof list->items[0]);
-    hrf_array_reserve((void **)&list->set.items, &s->sets_capacity, n + 1,
-                      sizeof list->set.items[0]);
+    HRF_RESERVE(list->items, s->items_capacity, n + 1);
+    HRF_RESERVE(list->set.items, s->sets_capacity, n + 1);
     list->items[n] = (struct hrf_sample){ .path = path,
                                           .patient = patient,
                                           .name = hrf_strdup(name) };
@@ -307,7 +307,7 @@ static enum hrf_status find_slide(const struct search *s, const char *name, char
     return HRF_OK;
 }
 
-/* Of several labels, none at all is a label, too. */
+/* A picture may have none of several labels. */
 static bool has_label(const struct search *s, const struct hrf_csv_row *row,
                       const struct columns *c)
 {
@@ -377,8 +377,9 @@ static void keep_truth(struct search *s, const float *truth)
 {
     struct hrf_training_set *set = &s->list->set;
     const size_t n = set->n_classes, i = set->n_items - 1;
-    hrf_array_reserve((void **)&set->truths, &s->truths_capacity, set->n_items,
-                      n * sizeof *set->truths);
+    void *truths = set->truths;
+    hrf_array_reserve(&truths, &s->truths_capacity, set->n_items, n * sizeof *set->truths);
+    set->truths = truths;
     memcpy(set->truths + i * n, truth, n * sizeof *truth);
 }
 

@@ -144,7 +144,6 @@ static enum hrf_status compile(const struct hrf_kernel_row *row, struct hrf_back
 
 /* ---- the table ---- */
 
-/* Room for a sum and a maximum for each output. */
 static const char *move_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
 {
     return hrf_moves_as_is(graph, node) ? NULL : "its inputs have other types or scales";

@@ -1,5 +1,6 @@
 #include "engine/backend/cuda/plan_cache.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -332,9 +333,7 @@ static void compare_arithmetics(struct hrf_plan_cache *cache, const struct entry
 /* Takes the job's entry over. */
 static void add_entry(struct hrf_plan_cache *cache, struct job *job)
 {
-    void *entries = cache->entries;
-    hrf_array_reserve(&entries, &cache->capacity, cache->n_entries + 1, sizeof(struct entry *));
-    cache->entries = entries;
+    HRF_RESERVE(cache->entries, cache->capacity, cache->n_entries + 1);
     compare_arithmetics(cache, job->entry);
     cache->entries[cache->n_entries++] = job->entry;
     job->entry = NULL;
@@ -384,7 +383,7 @@ static void end_job(struct hrf_plan_cache *cache, struct job *job)
     hrf_strbuf_adds(&cache->lines, job->lines.text);
     if (!entry->has_plan)
         entry->conv = job->asked;
-    /* That none of the engines was right is asked again in the next start. */
+    /* Whether one of the engines is right is asked again in the next start. */
     if (!job->is_read && (entry->has_plan || !is_tried))
         keep(cache, job->key, entry, &job->times);
     add_entry(cache, job);

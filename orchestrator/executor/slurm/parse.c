@@ -3,6 +3,7 @@
 #include "orchestrator/executor/slurm/parse.h"
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -59,9 +60,7 @@ struct builder {
 
 static void add_entry(struct builder *b, int64_t array_index)
 {
-    void *entries = b->table->entries;
-    hrf_array_reserve(&entries, &b->capacity, b->table->n_entries + 1, sizeof b->table->entries[0]);
-    b->table->entries = entries;
+    HRF_RESERVE(b->table->entries, b->capacity, b->table->n_entries + 1);
     b->line.array_index = array_index;
     b->table->entries[b->table->n_entries++] = b->line;
 }

@@ -7,6 +7,7 @@
  * one that PyTorch and ONNX Runtime contradict must be contradicted; every other one must agree on
  * both devices. Ends with 1 when one fails or fewer than
  * MIN_PASSED pass, with 77 when the data is not there. */
+#include "base/array.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "engine/ir/number.h"
@@ -390,19 +391,19 @@ static void run_group(const char *data, const char *group, struct tally *tally)
     HRF_AUTO_FREE char *directory = hrf_path_join(data, group);
     DIR *d = directory != NULL ? opendir(directory) : NULL;
     const struct dirent *entry;
-    void *names = NULL;
+    char **names = NULL;
     size_t n = 0, capacity = 0;
     while (d != NULL && (entry = readdir(d)) != NULL)
         if (entry->d_name[0] != '.') {
-            hrf_array_reserve(&names, &capacity, n + 1, sizeof(char *));
-            ((char **)names)[n++] = hrf_strdup(entry->d_name);
+            HRF_RESERVE(names, capacity, n + 1);
+            names[n++] = hrf_strdup(entry->d_name);
         }
     if (d != NULL)
         closedir(d);
     if (n > 0)
         qsort(names, n, sizeof(char *), by_name);
     for (size_t i = 0; i < n; i++) {
-        HRF_AUTO_FREE char *name = ((char **)names)[i];
+        HRF_AUTO_FREE char *name = names[i];
         HRF_AUTO_FREE char *test = hrf_path_join(directory, name);
         HRF_AUTO_FREE char *label = hrf_format("%s/%s", group, name);
         run_test(test, label, tally);

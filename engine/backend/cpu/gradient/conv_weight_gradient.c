@@ -7,7 +7,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* What one thread computes one image with. */
+/* The buffers with which one thread computes one image. */
 struct lane {
     dnnl_memory_t x, dy, weights, scratchpad;
 };
