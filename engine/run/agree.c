@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "engine/run/peers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum hrf_status hrf_broadcast(struct hrf_comm *comm, void *bytes, size_t n_bytes,
@@ -66,6 +67,16 @@ enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote, struct h
         add_vote(vote, &other);
     }
     return hrf_broadcast(comm, vote, sizeof *vote, err);
+}
+
+enum hrf_status hrf_agree_status(struct hrf_comm *comm, enum hrf_status status,
+                                 const struct hrf_error *why, struct hrf_error *err)
+{
+    HRF_AUTO_FREE struct hrf_vote *vote = hrf_calloc(1, sizeof *vote);
+    vote->status = status;
+    snprintf(vote->text, sizeof vote->text, "%.511s", status == HRF_OK ? "" : why->text);
+    HRF_TRY(hrf_agree(comm, vote, err));
+    return vote->status == HRF_OK ? HRF_OK : hrf_error_set(err, vote->status, "%s", vote->text);
 }
 
 static void take_new(struct hrf_comm *comm, struct hrf_comm_count *seen, struct hrf_comm_count *out)

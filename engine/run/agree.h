@@ -23,6 +23,10 @@ struct hrf_vote {
  * on every rank. Fails only if ranks cannot be reached. */
 HRF_CHECKED enum hrf_status hrf_agree(struct hrf_comm *comm, struct hrf_vote *vote,
                                       struct hrf_error *err);
+/* The same of a status alone: HRF_OK on every rank, or on every rank the failure of the first one
+ * that failed, whose text is in *why. */
+HRF_CHECKED enum hrf_status hrf_agree_status(struct hrf_comm *comm, enum hrf_status status,
+                                             const struct hrf_error *why, struct hrf_error *err);
 /* Adds to `sum` on rank 0 what all ranks have sent and received over the comm since the last call;
  * other ranks get nothing. `seen` [HRF_N_COMM_USES] holds each rank's own counts of the last call.
  */

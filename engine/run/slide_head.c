@@ -102,6 +102,15 @@ static enum hrf_status make_session(struct hrf_slide_head *head, int64_t n, int6
     return HRF_OK;
 }
 
+enum hrf_status hrf_slide_head_reserve(struct hrf_slide_head *head, int64_t n, int64_t width,
+                                       int64_t n_threads, int64_t *n_bytes, struct hrf_error *err)
+{
+    HRF_TRY(make_session(head, hrf_min(n, HRF_BAG_WHOLE), width, n_threads, err));
+    const struct hrf_session_memory memory = hrf_session_memory(head->session);
+    *n_bytes = hrf_session_memory_total(&memory);
+    return HRF_OK;
+}
+
 /* Finds out once for each width whether bags can be computed in blocks. */
 static enum hrf_status make_blocks(struct hrf_slide_head *head, int64_t width,
                                    struct hrf_error *err)

@@ -42,6 +42,11 @@ struct hrf_slide_head_result {
     const float *attention; /* [n_branches][n]; NULL: the head has none */
     int64_t n_branches;
 };
+/* Bytes that a bag of n patches takes, which are then there for all smaller ones; beside them a bag
+ * that is computed in blocks takes a few numbers of each patch. HRF_E_NOMEM. */
+HRF_CHECKED enum hrf_status hrf_slide_head_reserve(struct hrf_slide_head *head, int64_t n,
+                                                   int64_t width, int64_t n_threads,
+                                                   int64_t *n_bytes, struct hrf_error *err);
 /* HRF_E_NOMEM: the text names the bag, the memory that is left and, of a large bag, the node for
  * which it cannot be computed in blocks. */
 HRF_CHECKED enum hrf_status hrf_slide_head_run(struct hrf_slide_head *head,

@@ -1,62 +1,35 @@
 /* bag_step.c - two passes of an encoder over a bag (bag_step.h). */
 #include "engine/train/bag_step.h"
 
-#include "engine/backend/compute.h"
-#include "engine/train/step_private.h"
-
-#include <assert.h>
 #include <string.h>
 
 struct hrf_bag_step {
-    struct hrf_train_step *step;         /* the second pass; borrowed */
-    struct hrf_trained_list trained;     /* of it; the items' contents are borrowed */
-    struct hrf_weighted_session forward; /* the first */
-    float **gradients;                   /* [trained.n], in ONNX order */
+    struct hrf_train_step *step; /* borrowed */
+    float **gradients;           /* [weights of the step], in ONNX order */
+    int32_t n;
     int64_t batch, width;
-    bool is_changed;
 };
 
-static enum hrf_status create_forward(struct hrf_bag_step *s, const struct hrf_graph *encoder,
-                                      const struct hrf_train_step_config *config,
-                                      struct hrf_error *err)
+static int64_t weights_of(const struct hrf_bag_step *s, int32_t i)
 {
-    struct hrf_train_step_config how = *config;
-    HRF_AUTO(hrf_graph) graph = NULL;
-    how.precision = HRF_FP32; /* what follows reads embeddings as a run gives them */
-    HRF_TRY(hrf_graph_copy(encoder, &graph, err));
-    HRF_TRY(hrf_graph_infer_shapes(graph, err));
-    hrf_trained_mark(&s->trained, graph);
-    return hrf_weighted_session_create(graph, &s->trained, NULL, &how, false, 0, &s->forward, err);
+    return hrf_shape_count(&hrf_train_step_weights(s->step)[i].shape);
 }
 
-static enum hrf_status create_sums(struct hrf_bag_step *s, struct hrf_error *err)
-{
-    s->gradients = hrf_calloc((size_t)s->trained.n + 1, sizeof *s->gradients);
-    for (int32_t i = 0; i < s->trained.n; i++) {
-        const int64_t n = hrf_shape_count(&s->trained.items[i].shape);
-        s->gradients[i] = hrf_try_alloc_array((size_t)n + 1, sizeof(float));
-        HRF_CHECK_MEMORY(s->gradients[i] != NULL, err, "no memory for the gradient to '%s'",
-                         s->trained.items[i].name);
-    }
-    return HRF_OK;
-}
-
-enum hrf_status hrf_bag_step_create(const struct hrf_graph *encoder, struct hrf_train_step *step,
-                                    const struct hrf_train_step_config *config,
-                                    struct hrf_bag_step **out, struct hrf_error *err)
+enum hrf_status hrf_bag_step_create(struct hrf_train_step *step, struct hrf_bag_step **out,
+                                    struct hrf_error *err)
 {
     HRF_AUTO(hrf_bag_step) s = hrf_calloc(1, sizeof *s);
     const struct hrf_shape *shape = hrf_train_step_target_shape(step);
-    const size_t n = (size_t)hrf_train_step_n_weights(step);
-    assert(config->loss == HRF_LOSS_LINEAR && !config->uses_batch);
+    const int32_t n = hrf_train_step_n_weights(step);
     s->step = step;
     s->batch = shape->dims[0];
     s->width = hrf_shape_count(shape) / s->batch;
-    s->trained.items = hrf_calloc(n + 1, sizeof *s->trained.items);
-    s->trained.n = (int32_t)n;
-    memcpy(s->trained.items, hrf_train_step_weights(step), n * sizeof *s->trained.items);
-    HRF_TRY(create_forward(s, encoder, config, err));
-    HRF_TRY(create_sums(s, err));
+    s->gradients = hrf_calloc((size_t)n + 1, sizeof *s->gradients);
+    for (; s->n < n; s->n++) {
+        s->gradients[s->n] = hrf_try_calloc((size_t)weights_of(s, s->n) + 1, sizeof(float));
+        HRF_CHECK_MEMORY(s->gradients[s->n] != NULL, err, "no memory for the gradient to '%s'",
+                         hrf_train_step_weights(step)[s->n].name);
+    }
     HRF_MOVE(*out, s);
     return HRF_OK;
 }
@@ -65,12 +38,16 @@ void hrf_bag_step_destroy(struct hrf_bag_step *s)
 {
     if (s == NULL)
         return;
-    hrf_weighted_session_release(&s->forward);
-    for (int32_t i = 0; s->gradients != NULL && i < s->trained.n; i++)
+    for (int32_t i = 0; i < s->n; i++)
         hrf_free(s->gradients[i]);
     hrf_free(s->gradients);
-    hrf_free(s->trained.items);
     hrf_free(s);
+}
+
+void hrf_bag_step_begin(struct hrf_bag_step *s)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        memset(s->gradients[i], 0, (size_t)weights_of(s, i) * sizeof(float));
 }
 
 static int64_t images_of(const struct hrf_bag_step *s, int64_t n, int64_t first)
@@ -82,27 +59,22 @@ enum hrf_status hrf_bag_step_embed(struct hrf_bag_step *s, int64_t n, hrf_bag_im
                                    void *context, float *embeddings, struct hrf_error *err)
 {
     const struct hrf_bag_part all = { n, NULL };
-    struct hrf_session *session = s->forward.session;
-    if (s->is_changed)
-        HRF_TRY(hrf_session_refresh(session, err));
-    s->is_changed = false;
+    HRF_AUTO_FREE float *batch = hrf_alloc_array((size_t)(s->batch * s->width), sizeof *batch);
     for (int64_t first = 0; first < n; first += s->batch) {
-        HRF_TRY(images(context, &all, first, hrf_session_input(session, 0), err));
-        HRF_TRY(hrf_session_run(session, err));
-        memcpy(embeddings + first * s->width, hrf_session_output(session, 0),
+        HRF_TRY(images(context, &all, first, hrf_train_step_forward_images(s->step), err));
+        HRF_TRY(hrf_train_step_forward(s->step, batch, err));
+        memcpy(embeddings + first * s->width, batch,
                (size_t)(images_of(s, n, first) * s->width) * sizeof *embeddings);
     }
     return HRF_OK;
 }
 
-static void add_gradients(struct hrf_bag_step *s, bool is_first)
+static void add_gradients(struct hrf_bag_step *s)
 {
-    for (int32_t i = 0; i < s->trained.n; i++) {
-        const int64_t n = hrf_shape_count(&s->trained.items[i].shape);
+    for (int32_t i = 0; i < s->n; i++) {
+        const int64_t n = weights_of(s, i);
         const float *gradient = hrf_train_step_gradient(s->step, i);
-        if (is_first)
-            memcpy(s->gradients[i], gradient, (size_t)n * sizeof *gradient);
-        for (int64_t k = 0; k < n && !is_first; k++)
+        for (int64_t k = 0; k < n; k++)
             s->gradients[i][k] += gradient[k];
     }
 }
@@ -124,7 +96,7 @@ enum hrf_status hrf_bag_step_run(struct hrf_bag_step *s, const struct hrf_bag_pa
                    width * sizeof *seeds);
         }
         HRF_TRY(hrf_train_step_run(s->step, &product, err));
-        add_gradients(s, first == 0);
+        add_gradients(s);
     }
     return HRF_OK;
 }
@@ -132,9 +104,4 @@ enum hrf_status hrf_bag_step_run(struct hrf_bag_step *s, const struct hrf_bag_pa
 const float *hrf_bag_step_gradient(const struct hrf_bag_step *s, int32_t i)
 {
     return s->gradients[i];
-}
-
-void hrf_bag_step_set_changed(struct hrf_bag_step *s)
-{
-    s->is_changed = true;
 }

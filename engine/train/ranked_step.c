@@ -1,6 +1,7 @@
 /* ranked_step.c - a step over several ranks (ranked_step.h). */
 #include "engine/train/ranked_step.h"
 
+#include "engine/run/agree.h"
 #include "engine/run/network.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 struct hrf_ranked_step {
     struct hrf_network *network;
+    struct hrf_network *forward;           /* with has_forward: of the network alone */
     struct hrf_comm *comm;                 /* borrowed; NULL: ranks are threads */
     struct hrf_shape images, targets;      /* of the whole batch */
     float *image_numbers, *target_numbers; /* N, H, W, C */
@@ -20,6 +22,7 @@ void hrf_ranked_step_destroy(struct hrf_ranked_step *s)
     if (s == NULL)
         return;
     hrf_network_destroy(s->network);
+    hrf_network_destroy(s->forward);
     hrf_free(s->image_numbers);
     hrf_free(s->target_numbers);
     hrf_free(s);
@@ -51,10 +54,10 @@ static enum hrf_status allocate(struct hrf_ranked_step *s, struct hrf_error *err
 
 /* The trained weights become inputs, and these variable constants once no pass can compute with
  * their numbers any more. */
-static enum hrf_status make_network(struct hrf_ranked_step *s, struct hrf_graph *graph,
-                                    const struct hrf_trained_list *trained,
+static enum hrf_status make_network(struct hrf_graph *graph, const struct hrf_trained_list *trained,
                                     const struct hrf_train_step_config *config,
-                                    struct hrf_error *err)
+                                    enum hrf_precision precision, int64_t kept_bytes,
+                                    struct hrf_network **out, struct hrf_error *err)
 {
     const size_t most = (size_t)graph->n_values + 1;
     HRF_AUTO_FREE int32_t *values = hrf_alloc_array(most, sizeof *values);
@@ -63,16 +66,35 @@ static enum hrf_status make_network(struct hrf_ranked_step *s, struct hrf_graph 
     HRF_TRY(hrf_graph_open_constants(graph, values, n, err));
     const struct hrf_network_config how = {
         .session = { .device = config->device,
-                     .precision = config->precision,
+                     .precision = precision,
                      .n_threads = config->n_threads,
                      .memory_limit_bytes = config->memory_limit_bytes,
+                     .memory_kept_bytes = kept_bytes,
                      .variables = numbers,
                      .rounded = numbers + most,
                      .n_variables = n },
         .layout = config->layout,
         .comm = config->comm,
     };
-    return hrf_network_create(graph, &how, &s->network, err);
+    return hrf_network_create(graph, &how, out, err);
+}
+
+/* Both networks keep their memory: a rank's is not lent. */
+static enum hrf_status make_forward(struct hrf_ranked_step *s, const struct hrf_graph *network,
+                                    const struct hrf_trained_list *trained,
+                                    const struct hrf_train_step_config *config, int64_t *kept_bytes,
+                                    struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    if (!config->has_forward)
+        return HRF_OK;
+    HRF_TRY(hrf_graph_copy(network, &graph, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    hrf_trained_mark(trained, graph);
+    HRF_TRY(make_network(graph, trained, config, HRF_FP32, *kept_bytes, &s->forward, err));
+    const struct hrf_session_memory memory = hrf_network_memory(s->forward);
+    *kept_bytes += hrf_session_memory_total(&memory);
+    return HRF_OK;
 }
 
 /* Of its group's images, unless it is a stage that is not fed any. */
@@ -93,7 +115,7 @@ static enum hrf_status find_own(struct hrf_ranked_step *s, const struct hrf_layo
     return HRF_OK;
 }
 
-enum hrf_status hrf_ranked_step_create(struct hrf_graph *graph,
+enum hrf_status hrf_ranked_step_create(struct hrf_graph *graph, const struct hrf_graph *network,
                                        const struct hrf_trained_list *trained,
                                        const struct hrf_train_step_config *config,
                                        const struct hrf_shape *images, struct hrf_ranked_step **out,
@@ -108,7 +130,9 @@ enum hrf_status hrf_ranked_step_create(struct hrf_graph *graph,
         s->targets.dims[0] = graph->n_images;
     hrf_layout_text(config->layout, layout);
     snprintf(s->text, sizeof s->text, "on %d ranks, %s", hrf_layout_ranks(config->layout), layout);
-    HRF_TRY(make_network(s, graph, trained, config, err));
+    int64_t kept_bytes = config->memory_kept_bytes;
+    HRF_TRY(make_forward(s, network, trained, config, &kept_bytes, err));
+    HRF_TRY(make_network(graph, trained, config, config->precision, kept_bytes, &s->network, err));
     HRF_TRY(allocate(s, err));
     HRF_TRY(find_own(s, config->layout, err));
     HRF_MOVE(*out, s);
@@ -156,6 +180,19 @@ enum hrf_status hrf_ranked_step_run(struct hrf_ranked_step *s, bool is_changed,
     if (is_changed)
         HRF_TRY(hrf_network_refresh(s->network, err));
     return hrf_network_run(s->network, read_input, s, err);
+}
+
+enum hrf_status hrf_ranked_step_forward(struct hrf_ranked_step *s, bool is_changed, float *output,
+                                        struct hrf_error *err)
+{
+    const size_t n_bytes = (size_t)hrf_shape_count(&s->targets) * sizeof *output;
+    if (is_changed)
+        HRF_TRY(hrf_network_refresh(s->forward, err));
+    HRF_TRY(hrf_network_run(s->forward, read_input, s, err));
+    const float *found = hrf_network_output(s->forward, 0); /* processes: on the first one */
+    if (found != NULL)
+        memcpy(output, found, n_bytes);
+    return s->comm != NULL ? hrf_broadcast(s->comm, output, n_bytes, err) : HRF_OK;
 }
 
 const float *hrf_ranked_step_output(const struct hrf_ranked_step *s, int32_t i)

@@ -16,10 +16,11 @@ struct hrf_ranked_step; /* opaque */
 HRF_CHECKED enum hrf_status hrf_ranked_step_divide(const struct hrf_layout_plan *layout,
                                                    bool uses_batch, struct hrf_graph *graph,
                                                    struct hrf_error *err);
-/* `graph` is that of a step, and is changed; `images`: the shape of the batch. `trained` outlives
- * the step. */
+/* `graph` is that of a step, and is changed; `images`: the shape of the batch. `network` is what it
+ * was made of, for config->has_forward. `trained` outlives the step. */
 HRF_CHECKED enum hrf_status
-hrf_ranked_step_create(struct hrf_graph *graph, const struct hrf_trained_list *trained,
+hrf_ranked_step_create(struct hrf_graph *graph, const struct hrf_graph *network,
+                       const struct hrf_trained_list *trained,
                        const struct hrf_train_step_config *config, const struct hrf_shape *images,
                        struct hrf_ranked_step **out, struct hrf_error *err);
 void hrf_ranked_step_destroy(struct hrf_ranked_step *step);
@@ -31,6 +32,9 @@ void hrf_ranked_step_own_images(const struct hrf_ranked_step *step, int64_t *fir
 const struct hrf_shape *hrf_ranked_step_target_shape(const struct hrf_ranked_step *step);
 HRF_CHECKED enum hrf_status hrf_ranked_step_run(struct hrf_ranked_step *step, bool is_changed,
                                                 struct hrf_error *err);
+/* The output of the whole batch, on every process. */
+HRF_CHECKED enum hrf_status hrf_ranked_step_forward(struct hrf_ranked_step *step, bool is_changed,
+                                                    float *output, struct hrf_error *err);
 /* Output i of the graph: the loss, the gradients, the statistics of the batch. */
 const float *hrf_ranked_step_output(const struct hrf_ranked_step *step, int32_t i);
 const char *hrf_ranked_step_text(const struct hrf_ranked_step *step);

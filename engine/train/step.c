@@ -17,15 +17,16 @@ struct hrf_train_step {
     struct hrf_trained_list statistics; /* mean and variance of each BATCH_NORM by the batch */
     int64_t *counts;                    /* of each BATCH_NORM: numbers of a channel in a batch */
     /* The outputs are the loss, the gradients, and the statistics of the batch. */
-    struct hrf_weighted_session whole; /* its session is NULL: in tiles */
-    struct hrf_tiled_step *tiled;      /* NULL: not in tiles */
-    struct hrf_ranked_step *ranked;    /* NULL: on one rank */
-    int32_t n_inputs;                  /* of the network, in one piece; then comes the target */
-    int32_t *output_of;                /* [trained.n]: the output of its gradient; 0: it has none */
-    int32_t of_input;                  /* the output that is the gradient to input 0; 0: none */
-    struct hrf_kept_memory memory;     /* of the session in one piece */
-    float *gradient;                   /* one at a time, in ONNX order */
-    bool is_changed;
+    struct hrf_weighted_session whole;   /* its session is NULL: in tiles */
+    struct hrf_weighted_session forward; /* likewise; with has_forward */
+    struct hrf_tiled_step *tiled;        /* NULL: not in tiles */
+    struct hrf_ranked_step *ranked;      /* NULL: on one rank */
+    int32_t n_inputs;                    /* of the network, in one piece; then comes the target */
+    int32_t *output_of;            /* [trained.n]: the output of its gradient; 0: it has none */
+    int32_t of_input;              /* the output that is the gradient to input 0; 0: none */
+    struct hrf_kept_memory memory; /* of the session in one piece */
+    float *gradient;               /* one at a time, in ONNX order */
+    bool is_changed, is_forward_changed;
     bool has_device; /* sessions compute in memory of their own device, not in the host's */
 };
 
@@ -172,14 +173,46 @@ static enum hrf_status create_gradient(struct hrf_train_step *s, struct hrf_erro
     return HRF_OK;
 }
 
+/* In FP32 for whoever reads the output. */
+static enum hrf_status create_forward(struct hrf_train_step *s, const struct hrf_graph *network,
+                                      struct hrf_error *err)
+{
+    struct hrf_train_step_config how = s->config;
+    HRF_AUTO(hrf_graph) graph = NULL;
+    how.precision = HRF_FP32;
+    HRF_TRY(hrf_graph_copy(network, &graph, err));
+    HRF_TRY(hrf_graph_infer_shapes(graph, err));
+    hrf_trained_mark(&s->trained, graph);
+    return hrf_weighted_session_create(graph, &s->trained, NULL, &how, !s->has_device,
+                                       s->config.memory_kept_bytes, &s->forward, err);
+}
+
+static int64_t packed_bytes(const struct hrf_weighted_session *weighted)
+{
+    return weighted->session != NULL ? hrf_session_memory(weighted->session).weight_bytes : 0;
+}
+
+/* Both sessions compute in the same memory, one after the other. */
+static enum hrf_status lend(struct hrf_train_step *s, struct hrf_error *err)
+{
+    if (s->forward.session != NULL)
+        HRF_TRY(hrf_session_lend_kept(s->forward.session, &s->memory, err));
+    HRF_TRY(hrf_session_lend_kept(s->whole.session, &s->memory, err));
+    return s->forward.session != NULL ? hrf_session_lend_kept(s->forward.session, &s->memory, err)
+                                      : HRF_OK;
+}
+
 /* In the place of the session that there is, if there is one. */
 static enum hrf_status create_whole(struct hrf_train_step *s, const struct hrf_graph *network,
                                     struct hrf_graph *graph, const struct hrf_gradients *gradients,
                                     struct hrf_error *err)
 {
     struct hrf_weighted_session made;
+    if (s->config.has_forward)
+        HRF_TRY(create_forward(s, network, err));
+    const int64_t kept = s->config.memory_kept_bytes + packed_bytes(&s->forward);
     HRF_TRY(hrf_weighted_session_create(graph, &s->trained, gradients, &s->config, !s->has_device,
-                                        0, &made, err));
+                                        kept, &made, err));
     hrf_weighted_session_release(&s->whole);
     s->whole = made;
     s->n_inputs = network->n_inputs;
@@ -194,7 +227,7 @@ static enum hrf_status create_whole(struct hrf_train_step *s, const struct hrf_g
         else
             s->of_input = 1 + i;
     }
-    return s->has_device ? HRF_OK : hrf_session_lend_kept(made.session, &s->memory, err);
+    return s->has_device ? HRF_OK : lend(s, err);
 }
 
 /* In one piece if that is asked for or fits, else in tiles. */
@@ -208,13 +241,14 @@ static enum hrf_status create_sessions(struct hrf_train_step *s, const struct hr
     const int32_t asked = config->has_input_gradient ? 1 : config->tiles[0] * config->tiles[1];
     assert(!config->has_input_gradient || !is_ranked(config));
     if (is_ranked(config))
-        return hrf_ranked_step_create(graph, &s->trained, config,
+        return hrf_ranked_step_create(graph, network, &s->trained, config,
                                       &network->values[network->inputs[0]].shape, &s->ranked, err);
     if (asked <= 1)
         status = create_whole(s, network, graph, gradients, &why);
     if (status != HRF_E_NOMEM || asked == 1)
         return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
     struct hrf_error no_tiles = { .status = HRF_OK };
+    hrf_weighted_session_release(&s->forward); /* tiles have a forward of their own */
     const enum hrf_status tiled = hrf_tiled_step_create(network, &s->trained, config, &s->tiled,
                                                         &no_tiles);
     if (tiled == HRF_E_UNSUPPORTED && asked == 0)
@@ -249,7 +283,7 @@ enum hrf_status hrf_train_step_change(struct hrf_train_step *s, const struct hrf
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
-    assert(s->tiled == NULL && s->ranked == NULL && s->statistics.n == 0);
+    assert(s->tiled == NULL && s->ranked == NULL && s->statistics.n == 0 && !s->config.has_forward);
     HRF_TRY(make_graph(s, network, &graph, &gradients, err));
     return create_whole(s, network, graph, &gradients, err);
 }
@@ -259,6 +293,7 @@ void hrf_train_step_destroy(struct hrf_train_step *s)
     if (s == NULL)
         return;
     hrf_weighted_session_release(&s->whole);
+    hrf_weighted_session_release(&s->forward);
     hrf_tiled_step_destroy(s->tiled);
     hrf_ranked_step_destroy(s->ranked);
     release_list(&s->trained);
@@ -319,6 +354,7 @@ const struct hrf_trained_tensor *hrf_train_step_weights(const struct hrf_train_s
 void hrf_train_step_set_changed(struct hrf_train_step *s)
 {
     s->is_changed = true;
+    s->is_forward_changed = true;
 }
 
 /* Output i of the graph of a step that is not computed in tiles. */
@@ -345,6 +381,38 @@ enum hrf_status hrf_train_step_run(struct hrf_train_step *s, double *loss, struc
     }
     *loss = (double)output_of(s, 0)[0];
     return HRF_OK;
+}
+
+float *hrf_train_step_forward_images(struct hrf_train_step *s)
+{
+    return s->forward.session != NULL ? hrf_session_input(s->forward.session, 0)
+                                      : hrf_train_step_images(s);
+}
+
+enum hrf_status hrf_train_step_forward(struct hrf_train_step *s, float *output,
+                                       struct hrf_error *err)
+{
+    const struct hrf_shape *shape = hrf_train_step_target_shape(s);
+    const bool is_changed = s->is_forward_changed;
+    s->is_forward_changed = false;
+    if (s->tiled != NULL)
+        return hrf_tiled_step_forward(s->tiled, is_changed, output, err);
+    if (s->ranked != NULL)
+        return hrf_ranked_step_forward(s->ranked, is_changed, output, err);
+    if (is_changed)
+        HRF_TRY(hrf_session_refresh(s->forward.session, err));
+    HRF_TRY(hrf_session_run(s->forward.session, err));
+    memcpy(output, hrf_session_output(s->forward.session, 0),
+           (size_t)hrf_shape_count(shape) * sizeof *output);
+    return HRF_OK;
+}
+
+int64_t hrf_train_step_memory(const struct hrf_train_step *s)
+{
+    if (s->whole.session == NULL)
+        return 0;
+    const struct hrf_session_memory memory = hrf_session_memory(s->whole.session);
+    return hrf_session_memory_total(&memory);
 }
 
 const float *hrf_train_step_gradient(struct hrf_train_step *s, int32_t i)

@@ -33,8 +33,10 @@ struct hrf_train_step_config {
     bool (*is_trained)(void *context, const char *weight);
     void *context;
     bool has_input_gradient;    /* also the gradient to input 0; in one piece, on one rank */
+    bool has_forward;           /* hrf_train_step_forward() is called, too */
     int32_t n_threads;          /* 0: all that the process may use */
     int64_t memory_limit_bytes; /* 0: none; HRF_E_NOMEM with both numbers if it is exceeded */
+    int64_t memory_kept_bytes;  /* what is in use beside the step and counts, too */
     /* Over several ranks, threads of this process or, with `comm`, processes, of which this is one:
      * the same calls on every one of them. NULL: on one. A rank does not compute in tiles. */
     const struct hrf_layout_plan *layout;
@@ -79,6 +81,16 @@ HRF_CHECKED enum hrf_status hrf_train_step_run(struct hrf_train_step *step, doub
 const float *hrf_train_step_gradient(struct hrf_train_step *step, int32_t i);
 /* With `has_input_gradient`: of the last run, the gradient to input 0, laid out as the input is. */
 const float *hrf_train_step_input_gradient(const struct hrf_train_step *step);
+
+/* With `has_forward`: the network's output on these images, [N][C] dense as targets are, in FP32
+ * whatever the precision of the step is; in the memory of the step, so that images and targets of a
+ * run are filled after it. */
+float *hrf_train_step_forward_images(struct hrf_train_step *step);
+HRF_CHECKED enum hrf_status hrf_train_step_forward(struct hrf_train_step *step, float *output,
+                                                   struct hrf_error *err);
+
+/* Bytes of what a step in one piece computes in, weights as kernels pack them included. */
+int64_t hrf_train_step_memory(const struct hrf_train_step *step);
 
 /* With `uses_batch`: the file's mean and variance of each BATCH_NORM, one after the other, as
  * statistics 2 k and 2 k + 1; and those of the batch of the last run. The batch's variance is the

@@ -24,6 +24,8 @@ struct hrf_tiled_step {
     int32_t *kind_of, *first_of, n_kinds;
     struct hrf_weighted_session tail; /* inputs: features or their mean, targets */
     int32_t of_features;              /* the tail's output that is the gradient to its input */
+    struct hrf_weighted_session
+        plain_tail; /* with has_forward: from the same input to the output */
     struct hrf_shape image, features;
     float *images;      /* N, H, W, C */
     double *sums;       /* [N][C] of the features */
@@ -129,6 +131,23 @@ static enum hrf_status create_tail(struct hrf_tiled_step *t, struct hrf_error *e
     return HRF_OK;
 }
 
+static enum hrf_status create_plain_tail(struct hrf_tiled_step *t, struct hrf_error *err)
+{
+    struct hrf_train_step_config how = t->config;
+    HRF_AUTO(hrf_graph) tail = NULL;
+    if (!t->config.has_forward)
+        return HRF_OK;
+    how.precision = HRF_FP32;
+    HRF_TRY(hrf_graph_copy(t->halves.tail, &tail, err));
+    hrf_trained_mark(t->trained, tail);
+    HRF_TRY(hrf_graph_infer_shapes(tail, err));
+    HRF_TRY(hrf_weighted_session_create(tail, t->trained, NULL, &how, false, t->kept_bytes,
+                                        &t->plain_tail, err));
+    const struct hrf_session_memory memory = hrf_session_memory(t->plain_tail.session);
+    t->kept_bytes += hrf_session_memory_total(&memory);
+    return HRF_OK;
+}
+
 /* ---- tiles ---- */
 
 static enum hrf_status divide(const struct hrf_graph *head, const int32_t tiles[2],
@@ -222,18 +241,25 @@ static enum hrf_status make_tile(const struct hrf_tiled_step *t, const struct hr
     return HRF_OK;
 }
 
-/* The session of a kind of tiles, forward alone or back to the weights. */
+/* What a tile is computed for: the features of a step, their gradient, or the features of a
+ * forward, which is in FP32. */
+enum pass { STEP_FORWARD, STEP_BACK, PLAIN_FORWARD };
+
+/* The session of a kind of tiles. */
 static enum hrf_status create_session(const struct hrf_tiled_step *t, const struct hrf_partition *p,
-                                      int32_t tile, bool is_back, struct hrf_weighted_session *out,
-                                      struct hrf_error *err)
+                                      int32_t tile, enum pass pass,
+                                      struct hrf_weighted_session *out, struct hrf_error *err)
 {
+    const bool is_back = pass == STEP_BACK;
+    struct hrf_train_step_config how = t->config;
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
     HRF_TRY(make_tile(t, p, tile, &graph, err));
     if (is_back)
         HRF_TRY(hrf_pass_gradient(graph, HRF_LOSS_LINEAR, &gradients, err));
-    return hrf_weighted_session_create(graph, t->trained, is_back ? &gradients : NULL, &t->config,
-                                       false, t->kept_bytes, out, err);
+    how.precision = pass == PLAIN_FORWARD ? HRF_FP32 : how.precision;
+    return hrf_weighted_session_create(graph, t->trained, is_back ? &gradients : NULL, &how, false,
+                                       t->kept_bytes, out, err);
 }
 
 static double area(const struct hrf_box *box)
@@ -287,7 +313,8 @@ static enum hrf_status try_tiles(struct hrf_tiled_step *t, const int32_t tiles[2
             t->features.dims[2], t->features.dims[3], (int)tiles[0], (int)tiles[1]);
     HRF_TRY(divide(t->halves.head, tiles, &p, err));
     const int32_t middle = tiles[0] / 2 * tiles[1] + tiles[1] / 2;
-    HRF_TRY(create_session(t, p, middle, t->is_head_trained, &largest, err));
+    HRF_TRY(
+        create_session(t, p, middle, t->is_head_trained ? STEP_BACK : STEP_FORWARD, &largest, err));
     HRF_MOVE(t->partition, p);
     describe(t, tiles);
     return find_kinds(t, err);
@@ -327,7 +354,7 @@ static enum hrf_status allocate(struct hrf_tiled_step *t, struct hrf_error *err)
     t->images = hrf_try_calloc(image + 1, sizeof *t->images);
     t->sums = hrf_try_calloc(sums + 1, sizeof *t->sums);
     t->gradients = hrf_calloc((size_t)t->trained->n + 1, sizeof *t->gradients);
-    t->kept_bytes = (int64_t)(image * sizeof(float));
+    t->kept_bytes = t->config.memory_kept_bytes + (int64_t)(image * sizeof(float));
     for (int32_t i = 0; i < t->trained->n; i++) {
         const size_t n = (size_t)hrf_shape_count(&t->trained->items[i].shape);
         t->gradients[i] = hrf_try_calloc(n + 1, sizeof(float));
@@ -361,6 +388,7 @@ enum hrf_status hrf_tiled_step_create(const struct hrf_graph *network,
     HRF_TRY(cut_network(t, network, err));
     HRF_TRY(allocate(t, err));
     HRF_TRY(create_tail(t, err));
+    HRF_TRY(create_plain_tail(t, err));
     HRF_TRY(choose_tiles(t, err));
     HRF_MOVE(*out, t);
     return HRF_OK;
@@ -373,6 +401,7 @@ void hrf_tiled_step_destroy(struct hrf_tiled_step *t)
     for (int32_t i = 0; i < t->trained->n && t->gradients != NULL; i++)
         hrf_free(t->gradients[i]);
     hrf_weighted_session_release(&t->tail);
+    hrf_weighted_session_release(&t->plain_tail);
     hrf_partition_destroy(t->partition);
     hrf_halves_release(&t->halves);
     hrf_graph_destroy(t->network);
@@ -439,8 +468,9 @@ static void add_sums(struct hrf_tiled_step *t, const float *features, int64_t n_
                 t->sums[i * channels + c] += (double)features[(i * n_pixels + p) * channels + c];
 }
 
+/* `tail` reads the features. */
 static enum hrf_status run_forward(struct hrf_tiled_step *t, struct hrf_session *session,
-                                   int32_t tile, struct hrf_error *err)
+                                   int32_t tile, struct hrf_session *tail, struct hrf_error *err)
 {
     const struct hrf_box *box = feature_box(t, tile);
     copy_box(&t->image, image_box(t, tile), t->images, hrf_session_input(session, 0), false);
@@ -449,7 +479,7 @@ static enum hrf_status run_forward(struct hrf_tiled_step *t, struct hrf_session 
     if (t->is_summed)
         add_sums(t, features, (int64_t)area(box));
     else
-        copy_box(&t->features, box, hrf_session_input(t->tail.session, 0), features, true);
+        copy_box(&t->features, box, hrf_session_input(tail, 0), features, true);
     return HRF_OK;
 }
 
@@ -496,45 +526,66 @@ static enum hrf_status run_back(struct hrf_tiled_step *t, const struct hrf_weigh
 }
 
 /* All tiles forward, or back, kind by kind. */
-static enum hrf_status run_tiles(struct hrf_tiled_step *t, bool is_back, struct hrf_error *err)
+static enum hrf_status run_tiles(struct hrf_tiled_step *t, enum pass pass, struct hrf_error *err)
 {
+    struct hrf_session *tail = (pass == PLAIN_FORWARD ? &t->plain_tail : &t->tail)->session;
     for (int32_t kind = 0; kind < t->n_kinds; kind++) {
         HRF_AUTO_RELEASE(hrf_weighted_session) session = { .n_gradients = 0 };
-        HRF_TRY(create_session(t, t->partition, t->first_of[kind], is_back, &session, err));
+        HRF_TRY(create_session(t, t->partition, t->first_of[kind], pass, &session, err));
         for (int32_t tile = t->first_of[kind]; tile < t->partition->n_ranks; tile++)
             if (t->kind_of[tile] == kind)
-                HRF_TRY(is_back ? run_back(t, &session, tile, err)
-                                : run_forward(t, session.session, tile, err));
+                HRF_TRY(pass == STEP_BACK ? run_back(t, &session, tile, err)
+                                          : run_forward(t, session.session, tile, tail, err));
     }
     return HRF_OK;
 }
 
 /* What the tail reads of the features, if it is their mean. */
-static void feed_mean(struct hrf_tiled_step *t)
+static void feed_mean(const struct hrf_tiled_step *t, struct hrf_session *tail)
 {
-    float *to = hrf_session_input(t->tail.session, 0);
+    float *to = hrf_session_input(tail, 0);
     const int64_t n_pixels = t->features.dims[2] * t->features.dims[3];
     for (int64_t i = 0; i < t->features.dims[0] * t->features.dims[1]; i++)
         to[i] = (float)(t->sums[i] / (double)n_pixels);
 }
 
+/* All tiles forward, and the tail. */
+static enum hrf_status run_all_forward(struct hrf_tiled_step *t, enum pass pass,
+                                       struct hrf_error *err)
+{
+    struct hrf_session *tail = (pass == PLAIN_FORWARD ? &t->plain_tail : &t->tail)->session;
+    const int64_t n_sums = t->features.dims[0] * t->features.dims[1];
+    memset(t->sums, 0, (size_t)n_sums * sizeof *t->sums);
+    HRF_TRY(run_tiles(t, pass, err));
+    if (t->is_summed)
+        feed_mean(t, tail);
+    return hrf_session_run(tail, err);
+}
+
 enum hrf_status hrf_tiled_step_run(struct hrf_tiled_step *t, bool is_changed, double *loss,
                                    struct hrf_error *err)
 {
-    const int64_t n_sums = t->features.dims[0] * t->features.dims[1];
     if (is_changed)
         HRF_TRY(hrf_session_refresh(t->tail.session, err));
-    memset(t->sums, 0, (size_t)n_sums * sizeof *t->sums);
     for (int32_t i = 0; i < t->trained->n; i++)
         memset(t->gradients[i], 0,
                (size_t)hrf_shape_count(&t->trained->items[i].shape) * sizeof(float));
-    HRF_TRY(run_tiles(t, false, err));
-    if (t->is_summed)
-        feed_mean(t);
-    HRF_TRY(hrf_session_run(t->tail.session, err));
+    HRF_TRY(run_all_forward(t, STEP_FORWARD, err));
     *loss = (double)hrf_session_output(t->tail.session, 0)[0];
     add_gradients(t, &t->tail);
-    return t->is_head_trained ? run_tiles(t, true, err) : HRF_OK;
+    return t->is_head_trained ? run_tiles(t, STEP_BACK, err) : HRF_OK;
+}
+
+enum hrf_status hrf_tiled_step_forward(struct hrf_tiled_step *t, bool is_changed, float *output,
+                                       struct hrf_error *err)
+{
+    const struct hrf_session *tail = t->plain_tail.session;
+    if (is_changed)
+        HRF_TRY(hrf_session_refresh(t->plain_tail.session, err));
+    HRF_TRY(run_all_forward(t, PLAIN_FORWARD, err));
+    memcpy(output, hrf_session_output(tail, 0),
+           (size_t)hrf_shape_count(hrf_tiled_step_target_shape(t)) * sizeof *output);
+    return HRF_OK;
 }
 
 const float *hrf_tiled_step_gradient(const struct hrf_tiled_step *t, int32_t i)

@@ -32,6 +32,9 @@ float *hrf_tiled_step_targets(struct hrf_tiled_step *step);
 const struct hrf_shape *hrf_tiled_step_target_shape(const struct hrf_tiled_step *step);
 HRF_CHECKED enum hrf_status hrf_tiled_step_run(struct hrf_tiled_step *step, bool is_changed,
                                                double *loss, struct hrf_error *err);
+/* With config->has_forward: the network's output on the images. */
+HRF_CHECKED enum hrf_status hrf_tiled_step_forward(struct hrf_tiled_step *step, bool is_changed,
+                                                   float *output, struct hrf_error *err);
 const float *hrf_tiled_step_gradient(const struct hrf_tiled_step *step, int32_t i);
 const char *hrf_tiled_step_text(const struct hrf_tiled_step *step);
 

@@ -6,8 +6,10 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/min_max.h"
 #include "base/path.h"
 #include "orchestrator/view/viewer.h"
+#include "schema/record/training_progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,20 +86,40 @@ static void put_history(json_t *training, const char *directory, const char *fol
     hrf_json_put(training, "epochs", epochs);
 }
 
+/* How far it is within its epoch, if it is under way and a step is done. */
+static void put_progress(json_t *training, const char *directory, const char *folder)
+{
+    HRF_AUTO_FREE char *path = hrf_path_join(folder, hrf_training_progress_name), *text = NULL;
+    struct hrf_training_progress progress;
+    json_t *json = json_null();
+    size_t n = 0;
+    if (hrf_file_read_below(directory, path, HRF_TRAINING_PROGRESS_MAX, &text, &n, NULL) ==
+            HRF_OK &&
+        hrf_training_progress_parse(text, n, &progress)) {
+        json = json_object();
+        hrf_json_put_int(json, "epoch", progress.epoch);
+        hrf_json_put_int(json, "step", progress.step);
+        hrf_json_put_int(json, "steps", progress.n_steps);
+        hrf_json_put_number(json, "loss", progress.loss);
+    }
+    hrf_json_put(training, "progress", json);
+}
+
 /* One that is trained again, by another recipe, has a checkpoint beside its old result. */
 static json_t *training_json(const char *directory, const char *name, int64_t fold, int64_t seed)
 {
     HRF_AUTO_FREE char *folder = hrf_path_join(directory, name);
     const int64_t kept = changed_ms(folder, "checkpoint.bin");
     const int64_t ended = changed_ms(folder, "result.json");
-    const int64_t epoch = changed_ms(folder, "history.csv");
+    const int64_t epoch = hrf_max(changed_ms(folder, "history.csv"),
+                                  changed_ms(folder, hrf_training_progress_name));
     json_t *training = json_object();
     hrf_json_put_text(training, "name", name);
     hrf_json_put_int(training, "fold", fold);
     hrf_json_put_int(training, "seed", seed);
     hrf_json_put_text(training, "state", ended > 0 && kept == 0 ? "done" : "under way");
-    const int64_t latest = kept > epoch ? kept : epoch;
-    hrf_json_put_int(training, "changed_ms", latest > ended ? latest : ended);
+    hrf_json_put_int(training, "changed_ms", hrf_max(hrf_max(kept, epoch), ended));
+    put_progress(training, directory, folder);
     put_history(training, directory, folder);
     return training;
 }

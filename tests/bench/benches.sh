@@ -75,6 +75,8 @@ if "$python" -c 'from importlib.util import find_spec as has; exit(not (has("h5p
         images_per_second:'>0' images_per_second_max:'>0' ratio:'>0' ratio_of_best:'>0' \
         fraction_of_convolutions_alone:'>0' activation_bytes:'>0'
     expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/grad_cam.py" "$engine"
+    expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/torch_slide_labels.py" gradients "$HRF_BIN_DIR"
+    [ "$(grep -c ' of the largest gradient$' "$scratch/out")" -eq 10 ] || { cat "$scratch/out"; fail "torch_slide_labels.py: rows are missing"; }
     for what in export time; do
         expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/step_bench.py" $what "$scratch/steps" vit_s16 --engine "$engine" \
             --size 32 --batch 1 --rounds 1 --steps 1 --threads 1

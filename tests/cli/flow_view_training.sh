@@ -15,8 +15,8 @@ split: {folds: 2}
 train: {batch: 8, epochs: 3, layers: 1}
 out: "out <b>"
 END
-# One epoch of the first fold is done, and then it is killed.
-HRF_CRASH_AT=train.epoch HRF_PART_MS=0 "$flow" train train.yaml 2>/dev/null && fail "train.epoch was not passed"
+# One epoch of the first fold is done, and two steps of the next one, and then it is killed.
+HRF_CRASH_AT=train.step:4 HRF_PART_MS=0 "$flow" train train.yaml 2>/dev/null && fail "train.step was not passed"
 [ "$(wc -l <"out <b>/fold-0-seed-1/history.csv")" = 2 ] || fail "no line of the first epoch"
 
 "$flow" view "out <b>" --leaflet "$scratch/nothing" --json >url &
@@ -42,6 +42,8 @@ data = training()
 assert data["name"] == "out <b>", data
 if sys.argv[1] == "live":
     assert [row(t) for t in data["trainings"]] == [["fold-0-seed-1", "under way", 1]] and not data["has_report"], data
+    progress = data["trainings"][0]["progress"]
+    assert [progress[k] for k in ("epoch", "step", "steps")] == [2, 1, 3] and 0 < progress["loss"] < 5, progress
     columns = data["trainings"][0]["columns"]
     assert columns == ["epoch", "training_loss", "validation_loss", "validation_auc", "learning_rate"], columns
     loss = data["trainings"][0]["epochs"][0][1]
@@ -63,8 +65,13 @@ if sys.argv[1] == "live":
     assert row(training()["trainings"][0])[2] == 0
     os.unlink(kept)
     os.rename("kept", kept)
+    # Progress that is not whole is not shown.
+    for text in ("", "{", '{"epoch":2,"step":3,"steps":2,"loss":1}', '{"epoch":0,"step":1,"steps":2,"loss":1}', "[1]", "x" * 5000):
+        with open("out <b>/fold-0-seed-1/progress.json", "w") as f: f.write(text)
+        assert training()["trainings"][0]["progress"] is None, text
 else:
     assert [row(t) for t in data["trainings"]] == [[f"fold-{k}-seed-1", "done", 3] for k in (0, 1)] and data["has_report"], data
+    assert all(t["progress"] is None for t in data["trainings"]) and not os.path.exists("out <b>/fold-0-seed-1/progress.json"), data
     status, body = ask(f"/{token}/report.html")
     assert status == 200 and body == open("out <b>/report/index.html", "rb").read()
 END

@@ -5,6 +5,7 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "schema/record/training_progress.h"
 #include "training/cohort/checkpoint_file.h"
 
 #include <math.h>
@@ -40,7 +41,9 @@ void hrf_training_remove_leftovers(const char *folder)
 void hrf_training_remove_checkpoint(const char *folder)
 {
     HRF_AUTO_FREE char *path = hrf_path_join(folder, "checkpoint.bin");
+    HRF_AUTO_FREE char *progress = hrf_path_join(folder, hrf_training_progress_name);
     unlink(path);
+    unlink(progress);
     hrf_training_remove_leftovers(folder);
 }
 

@@ -11,7 +11,7 @@
 /* Removes what writers that were killed have left in the folder: NAME.tmp.<12 hex digits>
  * (base/file.h). */
 void hrf_training_remove_leftovers(const char *folder);
-/* The same, and checkpoint.bin. */
+/* The same, checkpoint.bin and progress.json. */
 void hrf_training_remove_checkpoint(const char *folder);
 
 /* A line for each of n_epochs records, `size` bytes apart, with the columns of `rows`; written as

@@ -5,6 +5,7 @@
 #include "base/crash.h"
 #include "base/path.h"
 #include "engine/run/agree.h"
+#include "schema/record/training_progress.h"
 #include "training/cohort/checkpoint_file.h"
 #include "training/cohort/folds_and_seeds.h"
 #include "training/cohort/training_files.h"
@@ -68,6 +69,7 @@ void hrf_tuning_drop_learner(struct hrf_tuning_job *job)
 static void hrf_tuning_job_release(struct hrf_tuning_job *job)
 {
     hrf_tuning_drop_learner(job);
+    hrf_head_destroy(job->head);
     hrf_graph_destroy(job->base);
     hrf_graph_destroy(job->shaped);
     hrf_graph_destroy(job->adapted);
@@ -228,16 +230,26 @@ static bool is_trained(void *context, const char *weight)
 struct hrf_sample_feed_config hrf_tuning_feeding(const struct hrf_tuning_job *job, int64_t first)
 {
     const struct hrf_train_recipe *r = job->tuning->recipe;
+    const int64_t at_once = hrf_train_recipe_at_once(r);
     return (struct hrf_sample_feed_config){ .list = job->tuning->list,
                                             .form = &job->tuning->form,
                                             .order = job->order,
-                                            .n = job->n_steps * r->batch,
-                                            .first = first * r->batch,
-                                            .batch = r->batch,
+                                            .n = job->n_steps * at_once,
+                                            .first = first * at_once,
+                                            .batch = at_once,
                                             .augmentation = &r->augmentation,
                                             .seed = job->seed,
                                             .epoch = job->progress.epoch + 1,
                                             .n_threads = hrf_scorer_readers(job->tuning) };
+}
+
+void hrf_tuning_find_own(const struct hrf_tuning_job *job, int64_t *first, int64_t *end)
+{
+    const int64_t batch = hrf_train_recipe_at_once(job->tuning->recipe);
+    int64_t own = 0, n_own = 0;
+    hrf_train_step_own_images(hrf_trainer_next(job->trainer), &own, &n_own);
+    *first = n_own > 0 ? own : batch;
+    *end = n_own > 0 ? own + n_own : batch;
 }
 
 static enum hrf_status create_trainer(struct hrf_tuning_job *job, struct hrf_error *err)
@@ -418,6 +430,25 @@ static void show_progress(struct hrf_tuning_job *job)
             job->progress.loss_sum / (double)job->progress.step);
 }
 
+/* For those who look on, at most every second; of a job by its present attempt alone. */
+static void tell_progress(struct hrf_tuning_job *job)
+{
+    enum { TELL_MS = 1000 };
+    const double interval = (double)hrf_clock_setting_ms("HRF_PART_MS", 0, TELL_MS) / 1e3;
+    const struct hrf_training_progress progress = {
+        .epoch = job->progress.epoch + 1,
+        .step = job->progress.step,
+        .n_steps = job->n_steps,
+        .loss = job->progress.loss_sum / (double)job->progress.step,
+    };
+    const double now = hrf_clock_seconds();
+    if (!hrf_tuning_is_first(job) || now - job->told < interval ||
+        hrf_training_check_attempt(job->tuning->attempt, NULL) != HRF_OK)
+        return;
+    job->told = now;
+    hrf_training_progress_write(job->folder, &progress);
+}
+
 /* Tells how far it is, and ends the training if that is asked for. */
 static enum hrf_status answer(struct hrf_tuning_job *job, struct hrf_error *err)
 {
@@ -450,6 +481,7 @@ static enum hrf_status train_epoch(struct hrf_tuning_job *job, struct hrf_tuning
         p->loss_sum += loss;
         p->step++;
         show_progress(job);
+        tell_progress(job);
         hrf_crash_point("train.step");
         HRF_TRY(keep(job, err));
         HRF_TRY(answer(job, err));
@@ -469,7 +501,7 @@ static void print_epoch(const struct hrf_tuning_job *job, const struct hrf_train
         fprintf(stderr, "; %.3g %s/s, %.0f %% of it waiting for them",
                 (double)pace->n / pace->seconds, job->steps->nouns,
                 100 * pace->waited / pace->seconds);
-    if (job->tuning->recipe->skip_seeds > 0 && pace->n > 0)
+    if (job->tuning->recipe->skip_gradients > 0 && pace->n > 0)
         fprintf(stderr, "; %.0f %% of them skipped",
                 100 * (double)(pace->n - pace->n_counted) / (double)pace->n);
     fputc('\n', stderr);

@@ -1,7 +1,7 @@
 /* fine_tuning_private.h - one training of a network while it runs, and what its steps are of.
  *
  * fine_tuning.c has the epochs, the checkpoints and the results. A step is of a batch of pictures
- * (picture_steps.c) or of the patches of a slide, with a slide head behind the network
+ * (picture_steps.c) or of the patches of slides, with a slide head behind the network
  * (slide_steps.c): that is one row, struct hrf_tuning_steps, which a training takes by its recipe.
  */
 #ifndef HRF_TRAINING_LOOP_FINE_TUNING_PRIVATE_H
@@ -45,7 +45,7 @@ struct hrf_tuning_job {
     const struct hrf_tuning_steps *steps;
     struct hrf_tuning_learner *learner;
     struct hrf_trainer *trainer; /* the learner's, of the network; borrowed */
-    struct hrf_head *head; /* the learner's, with the weights that are scored; borrowed; or NULL */
+    struct hrf_head *head;       /* with the learner's weights that are scored, or NULL; heap */
     struct hrf_tuning_progress progress;
     struct hrf_training_epoch *records; /* [recipe->epochs] */
     float *best;                        /* all weights of `base`, and then of the head */
@@ -59,7 +59,7 @@ struct hrf_tuning_job {
     char *checkpoint;
     double kept, write_seconds; /* when the checkpoint was written, and how long that took */
     int64_t kept_steps;         /* that it is after, of all epochs */
-    double shown;               /* when the line of progress was */
+    double shown, told;         /* when the line of progress, and progress.json, were */
     bool is_stopping;           /* after the present step, on every process */
 };
 
@@ -69,7 +69,7 @@ struct hrf_tuning_steps {
     int64_t (*items)(const struct hrf_train_recipe *recipe);
     /* The learning rate where the recipe has none. */
     double (*usual_rate)(const struct hrf_train_recipe *recipe);
-    /* Makes job->learner, ->trainer and ->head. */
+    /* Makes job->learner and ->trainer, and ->head if there is none yet. */
     enum hrf_status (*create)(struct hrf_tuning_job *job, const struct hrf_graph *network,
                               const struct hrf_trainer_config *config, struct hrf_error *err);
     void (*destroy)(struct hrf_tuning_learner *learner); /* NULL is fine */
@@ -96,8 +96,10 @@ HRF_CHECKED enum hrf_status hrf_tuning_share(const struct hrf_tuning_job *job, v
 /* Before a step: either all processes have their pictures, or none of them waits for another. */
 HRF_CHECKED enum hrf_status hrf_tuning_agree(struct hrf_tuning_job *job, enum hrf_status status,
                                              const struct hrf_error *why, struct hrf_error *err);
-/* The pictures of the epoch's steps from `first` on. */
+/* The pictures of the epoch's steps from `first` on; of slides what reads a batch of patches. */
 struct hrf_sample_feed_config hrf_tuning_feeding(const struct hrf_tuning_job *job, int64_t first);
+/* The images of a batch that this process reads, [*first, *end). */
+void hrf_tuning_find_own(const struct hrf_tuning_job *job, int64_t *first, int64_t *end);
 /* Gives the trainer's memory back. */
 void hrf_tuning_drop_learner(struct hrf_tuning_job *job);
 

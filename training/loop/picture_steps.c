@@ -166,14 +166,10 @@ static enum hrf_status take_step(struct hrf_tuning_job *job, double rate, double
 /* Reads the pictures of the epoch's steps that are to be taken. */
 static enum hrf_status begin_epoch(struct hrf_tuning_job *job, struct hrf_error *err)
 {
-    const int64_t batch = job->step_items;
     struct hrf_sample_feed_config feeding = hrf_tuning_feeding(job, job->progress.step);
-    int64_t own = 0, n_own = 0;
     if (job->progress.step == job->n_steps)
         return HRF_OK;
-    hrf_train_step_own_images(hrf_trainer_next(job->trainer), &own, &n_own);
-    feeding.own_first = n_own > 0 ? own : batch;
-    feeding.own_end = n_own > 0 ? own + n_own : batch;
+    hrf_tuning_find_own(job, &feeding.own_first, &feeding.own_end);
     return hrf_sample_feed_create(&feeding, &job->learner->feed, err);
 }
 

@@ -49,7 +49,7 @@ static enum hrf_status compute(const struct hrf_fine_tuning *t, float *embedding
         order[i] = (int64_t)i;
     HRF_TRY(hrf_tuned_network_shape(t, t->graph, &shaped, err));
     struct hrf_scorer_vectors vectors = { embeddings, t->width };
-    HRF_TRY(hrf_scorer_outputs(t, shaped, order, (int64_t)n, t->width, "none",
+    HRF_TRY(hrf_scorer_outputs(t, shaped, order, (int64_t)n, t->width, "none", 0,
                                hrf_scorer_take_vector, &vectors, err));
     for (size_t i = 0; i < n * t->width; i++)
         if (!isfinite(embeddings[i]))

@@ -56,8 +56,8 @@ enum hrf_status hrf_scorer_explain_memory(const struct hrf_fine_tuning *tuning,
 static enum hrf_status create_network(const struct hrf_fine_tuning *tuning,
                                       const struct hrf_graph *network,
                                       const struct hrf_sample_feed_config *feeding, size_t width,
-                                      const char *activation, struct hrf_network **out,
-                                      struct hrf_error *err)
+                                      const char *activation, int64_t kept_bytes,
+                                      struct hrf_network **out, struct hrf_error *err)
 {
     struct hrf_network_config config = { .session = { .device = tuning->device,
                                                       .precision = HRF_FP32,
@@ -67,6 +67,8 @@ static enum hrf_status create_network(const struct hrf_fine_tuning *tuning,
     HRF_TRY(hrf_graph_infer_shapes(graph, err));
     HRF_TRY(hrf_engine_finish_scores(graph, (int64_t)width, activation, err));
     HRF_TRY(hrf_scorer_memory(tuning, feeding, &config.session.memory_limit_bytes, err));
+    const int64_t left = config.session.memory_limit_bytes - kept_bytes;
+    config.session.memory_limit_bytes = left > 0 ? left : 1;
     HRF_TRY(hrf_scorer_explain_memory(tuning, feeding, hrf_network_create(graph, &config, out, err),
                                       err));
     if (hrf_network_banded(*out) != NULL) {
@@ -149,8 +151,8 @@ static enum hrf_status show_life(struct hrf_comm *comm, struct hrf_error *err)
 
 enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
                                    const struct hrf_graph *network, const int64_t *order, int64_t n,
-                                   size_t n_outputs, const char *activation, hrf_scorer_take *take,
-                                   void *context, struct hrf_error *err)
+                                   size_t n_outputs, const char *activation, int64_t kept_bytes,
+                                   hrf_scorer_take *take, void *context, struct hrf_error *err)
 {
     HRF_AUTO(hrf_network) scorer = NULL;
     HRF_AUTO(hrf_sample_feed) feed = NULL;
@@ -163,7 +165,8 @@ enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
                                                     .n = n,
                                                     .batch = batch,
                                                     .n_threads = hrf_scorer_readers(tuning) };
-    HRF_TRY(create_network(tuning, network, &feeding, n_outputs, activation, &scorer, err));
+    HRF_TRY(
+        create_network(tuning, network, &feeding, n_outputs, activation, kept_bytes, &scorer, err));
     HRF_TRY(hrf_sample_feed_create(&feeding, &feed, err));
     const struct hrf_shape shape = hrf_network_output_shape(scorer, 0);
     const int64_t n_numbers = hrf_shape_count(&shape) / batch;
@@ -195,7 +198,7 @@ enum hrf_status hrf_scorer_run(const struct hrf_fine_tuning *tuning,
     struct pixels pixels = { scores, tuning->form.side };
     const bool is_pixels = set->kind == HRF_LABEL_PIXELS;
     HRF_TRY(hrf_scorer_outputs(tuning, network, order, n, n_classes,
-                               hrf_train_recipe_activation(tuning->recipe),
+                               hrf_train_recipe_activation(tuning->recipe), 0,
                                is_pixels ? take_pixels : hrf_scorer_take_vector,
                                is_pixels ? (void *)&pixels : &vectors, err));
     return hrf_not_finite_check(tuning, network, parts, part, scores, err);

@@ -8,12 +8,12 @@
 typedef void hrf_scorer_take(void *context, int64_t item, const float *numbers,
                              const struct hrf_shape *shape, const unsigned char *mask);
 /* Gives `n` pictures to `network`, whose input has the shape of a batch, and what it gives order[i]
- * to `take`, in this order. `n_outputs`, `activation`: hrf_engine_finish_scores(). */
-HRF_CHECKED enum hrf_status hrf_scorer_outputs(const struct hrf_fine_tuning *tuning,
-                                               const struct hrf_graph *network,
-                                               const int64_t *order, int64_t n, size_t n_outputs,
-                                               const char *activation, hrf_scorer_take *take,
-                                               void *context, struct hrf_error *err);
+ * to `take`, in this order. `n_outputs`, `activation`: hrf_engine_finish_scores(). `kept_bytes`:
+ * what `take` holds, which counts within the memory limit. */
+HRF_CHECKED enum hrf_status
+hrf_scorer_outputs(const struct hrf_fine_tuning *tuning, const struct hrf_graph *network,
+                   const int64_t *order, int64_t n, size_t n_outputs, const char *activation,
+                   int64_t kept_bytes, hrf_scorer_take *take, void *context, struct hrf_error *err);
 /* A vector of each picture into numbers[n_items][width]. */
 struct hrf_scorer_vectors {
     float *numbers;

@@ -5,6 +5,7 @@
 #include "base/own_process.h"
 #include "base/path.h"
 #include "engine/onnx/onnx.h"
+#include "engine/run/agree.h"
 #include "engine/run/slide_head.h"
 #include "heads/export/export.h"
 #include "training/loop/scorer.h"
@@ -36,6 +37,7 @@ static enum hrf_status give(void *context, const struct hrf_bag_part *part, int6
 {
     struct hrf_step_bag *b = context;
     const struct hrf_train_recipe *r = b->tuning->recipe;
+    struct hrf_error why = { .status = HRF_OK };
     if (first == 0) {
         hrf_sample_feed_destroy(b->feed);
         b->feed = NULL;
@@ -49,7 +51,9 @@ static enum hrf_status give(void *context, const struct hrf_bag_part *part, int6
                                                        .places = part->which != NULL ? b->places
                                                                                      : NULL,
                                                        .n = part->n,
-                                                       .batch = r->batch,
+                                                       .batch = r->patch_batch,
+                                                       .own_first = b->own_first,
+                                                       .own_end = b->own_end,
                                                        .augmentation = &r->augmentation,
                                                        .seed = b->seed,
                                                        .epoch = b->number,
@@ -57,19 +61,30 @@ static enum hrf_status give(void *context, const struct hrf_bag_part *part, int6
         HRF_TRY(hrf_sample_feed_create(&config, &b->feed, err));
     }
     const double before = hrf_sample_feed_waited(b->feed);
-    HRF_TRY(hrf_sample_feed_next(b->feed, images, NULL, err));
+    const enum hrf_status status = hrf_sample_feed_next(b->feed, images, NULL, &why);
     b->waited += hrf_sample_feed_waited(b->feed) - before;
-    return HRF_OK;
+    if (b->tuning->comm != NULL) /* or one process waits for what another one has not read */
+        return hrf_agree_status(b->tuning->comm, status, &why, err);
+    return status == HRF_OK ? HRF_OK : hrf_error_pass(err, &why);
 }
 
-void hrf_step_bag_init(struct hrf_step_bag *b, const struct hrf_fine_tuning *tuning, int64_t slide,
-                       int64_t seed, int64_t number)
+int64_t hrf_step_bag_patches(const struct hrf_fine_tuning *tuning, size_t slide)
 {
     const int64_t *first = tuning->list->first_patch, most = tuning->recipe->bag;
     const int64_t n_all = first[slide + 1] - first[slide];
-    const int64_t n = most > 0 && most < n_all ? most : n_all;
+    return most > 0 && most < n_all ? most : n_all;
+}
+
+void hrf_step_bag_init(struct hrf_step_bag *b, const struct hrf_fine_tuning *tuning, int64_t slide,
+                       int64_t seed, int64_t number, int64_t own_first, int64_t own_end)
+{
+    const int64_t *first = tuning->list->first_patch;
+    const int64_t n_all = first[slide + 1] - first[slide];
+    const int64_t n = hrf_step_bag_patches(tuning, (size_t)slide);
     struct hrf_random random = hrf_draw(seed, HRF_DRAW_BAG, number, 0);
-    *b = (struct hrf_step_bag){ .tuning = tuning, .seed = seed, .number = number };
+    *b = (struct hrf_step_bag){
+        .tuning = tuning, .seed = seed, .number = number, .own_first = own_first, .own_end = own_end
+    };
     b->bag = (struct hrf_slide_bag){ .n = n,
                                      .label = tuning->list->set.items[slide].label,
                                      .dropout = hrf_random_u64(&random),
@@ -173,14 +188,20 @@ enum hrf_status hrf_slide_bags_score(const struct hrf_fine_tuning *tuning,
           .n_threads = tuning->n_threads > 0 ? tuning->n_threads : hrf_process_cpu_count(),
           .scores = scores,
           .error = { .status = HRF_OK } };
-    int64_t n = 0;
-    for (size_t i = 0; i < set->n_items; i++)
+    int64_t n = 0, most = 0, of_head = 0;
+    for (size_t i = 0; i < set->n_items; i++) {
         for (int64_t k = first[i]; parts[i] == part && k < first[i + 1]; k++)
             order[n++] = k;
+        if (parts[i] == part && first[i + 1] - first[i] > most)
+            most = first[i + 1] - first[i];
+    }
     HRF_TRY(hrf_head_network(head, &network, err));
     HRF_TRY(hrf_slide_head_create(&network, "the head", &s.head, err));
-    HRF_TRY(hrf_scorer_outputs(tuning, encoder, order, n, tuning->width, "none", take_embedding, &s,
-                               err));
+    if (most > 0)
+        HRF_TRY(hrf_slide_head_reserve(s.head, most, s.width, s.n_threads, &of_head, err));
+    HRF_TRY(hrf_scorer_outputs(tuning, encoder, order, n, tuning->width, "none",
+                               of_head + most * s.width * (int64_t)sizeof(float), take_embedding,
+                               &s, err));
     return s.status == HRF_OK ? HRF_OK : hrf_error_pass(err, &s.error);
 }
 

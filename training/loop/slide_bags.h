@@ -13,16 +13,20 @@ struct hrf_head_form hrf_slide_head_form(const struct hrf_train_recipe *recipe);
 /* The patches of a slide in a step, which are read once for each pass. */
 struct hrf_step_bag {
     const struct hrf_fine_tuning *tuning; /* borrowed */
-    struct hrf_slide_bag bag;             /* for hrf_slide_trainer_step() */
+    struct hrf_slide_bag bag;             /* for hrf_slide_trainer_add() */
     int64_t *order, *places;              /* [bag.n] of the pass; heap */
-    int64_t seed, number;
+    int64_t seed, number, own_first, own_end;
     struct hrf_sample_feed *feed;
     double waited; /* seconds, for patches */
 };
-/* Draws recipe->bag patches of the slide, or takes all. `number`: of the step in the training; what
- * is drawn, and how patches are changed, is a function of it and the seed. */
+/* Draws recipe->bag patches of the slide, or takes all. `number`: of the slide in the training;
+ * what is drawn, and how patches are changed, is a function of it and the seed. Of each batch only
+ * patches [own_first, own_end) are read: struct hrf_sample_feed_config. */
 void hrf_step_bag_init(struct hrf_step_bag *bag, const struct hrf_fine_tuning *tuning,
-                       int64_t slide, int64_t seed, int64_t number);
+                       int64_t slide, int64_t seed, int64_t number, int64_t own_first,
+                       int64_t own_end);
+/* Patches of a slide in a step. */
+int64_t hrf_step_bag_patches(const struct hrf_fine_tuning *tuning, size_t slide);
 void hrf_step_bag_release(struct hrf_step_bag *bag);
 
 /* Scores the slides of a part, all patches of each without augmentation, and writes them to

@@ -33,8 +33,8 @@ static enum hrf_status set_input(const struct hrf_fine_tuning *t, struct hrf_gra
 {
     const struct hrf_shape own = graph->values[graph->inputs[0]].shape;
     struct hrf_error why = { .status = HRF_OK };
-    const enum hrf_status status = hrf_engine_set_image_input(graph, t->recipe->batch, t->form.side,
-                                                              &why);
+    const enum hrf_status status = hrf_engine_set_image_input(
+        graph, hrf_train_recipe_at_once(t->recipe), t->form.side, &why);
     if (status == HRF_E_USER && t->recipe->tiler_mode == HRF_TILER_SLIDE && own.rank == 4 &&
         own.dims[2] > 0 && own.dims[2] != t->form.side)
         return hrf_error_set(err, HRF_E_USER,
@@ -54,11 +54,13 @@ enum hrf_status hrf_tuned_network_shape(const struct hrf_fine_tuning *t,
     HRF_TRY(set_input(t, copy, err));
     HRF_TRY(hrf_graph_infer_shapes(copy, err));
     const struct hrf_shape *shape = &copy->values[copy->inputs[0]].shape;
-    if (shape->dims[0] != t->recipe->batch)
+    if (shape->dims[0] != hrf_train_recipe_at_once(t->recipe))
         return hrf_error_set(err, HRF_E_USER,
-                             "'%s' takes batches of %lld only: set train.batch to that, or export "
+                             "'%s' takes batches of %lld only: set %s to that, or export "
                              "it with an open batch",
-                             t->recipe->model, (long long)shape->dims[0]);
+                             t->recipe->model, (long long)shape->dims[0],
+                             t->recipe->head != HRF_TRAIN_NONE ? "train.patch_batch"
+                                                               : "train.batch");
     if (shape->rank != 4 || shape->dims[1] != 3)
         return hrf_error_set(err, HRF_E_USER, "'%s' takes no images of 3 channels",
                              t->recipe->model);

@@ -136,18 +136,22 @@ static const struct hrf_setting rows[] = {
       .help = "each seed is a training of every fold" },
     { INTEGER("train.epochs", epochs), .initial = "30", .min = 1, .max = 100000,
       .help = "passes over the pictures" },
-    { INTEGER("train.batch", batch), .initial = "32", .min = 1, .max = 65536,
-      .help = "pictures in a step; with train.head patches that the network is given at a time" },
+    { INTEGER("train.batch", batch), .initial = "0", .min = 0, .max = 65536,
+      .help = "pictures in a step, with train.head slides; 0: 32 pictures, 1 slide" },
     { INTEGER("train.epoch_samples", epoch_samples), .initial = "0", .min = 0, .max = 1e9,
-      .help = "pictures that are drawn for an epoch; 0: as many as there are for training" },
+      .help = "pictures, with train.head slides, that are drawn for an epoch; 0: as many as there "
+              "are for training" },
     { WORD("train.head", head, head_choice, hrf_words_heads), .initial = "none",
       .help = "with data.slides and data.csv: a slide head that is trained together with the "
-              "network, an encoder, by a label for each slide; a slide is a step" },
+              "network, an encoder, by a label for each slide" },
     { INTEGER("train.bag", bag), .initial = "0", .min = 0, .max = 1e9,
       .help = "with train.head: patches of a slide in a step, drawn anew in each epoch; 0: all" },
+    { INTEGER("train.patch_batch", patch_batch), .initial = "32", .min = 1, .max = 65536,
+      .help = "with train.head: patches that the network is given at a time; the gradients do not "
+              "depend on it, memory and speed do" },
     { REAL("train.head_rate", head_rate), .initial = "10", .min = 0, .max = 1e6,
       .help = "with train.head: the head's learning rate over that of the network" },
-    { REAL("train.skip_seeds", skip_seeds), .initial = "0", .min = 0, .max = 0.9,
+    { REAL("train.skip_gradients", skip_gradients), .initial = "0", .min = 0, .max = 0.9,
       .help =
           "with train.head: patches with the smallest gradients of their embeddings are left out "
           "of the network's, as long as the norms of these add up to at most this share of all; "
@@ -280,7 +284,7 @@ static void check_layout(struct hrf_reader *r, struct hrf_train_recipe *recipe)
     struct hrf_error why = { .status = HRF_OK };
     enum hrf_status status = hrf_layout_parse(recipe->layout, l, &why);
     if (status == HRF_OK)
-        status = hrf_layout_share(l, recipe->batch, &shares, &why);
+        status = hrf_layout_share(l, hrf_train_recipe_at_once(recipe), &shares, &why);
     if (status != HRF_OK)
         hrf_reader_find(r, r->lines[i], r->columns[i], "'train.layout': %s", why.text);
     else if (l->tensor > 1 || l->bidirectional)
@@ -342,13 +346,6 @@ static void check_bags(struct hrf_reader *r, const struct hrf_train_recipe *reci
                 "with 'train.head' 'train.batch_norm' has to be frozen: patches pass in batches, "
                 "and the gradients are those of the whole slide only if a patch's embedding does "
                 "not depend on the others of its batch");
-    if (hrf_layout_ranks(&recipe->ranks) * recipe->ranks.microbatches > 1)
-        find_at(r, "train.layout",
-                "with 'train.head' a step is computed on one rank: leave "
-                "'train.layout' out");
-    if (recipe->memory > 0)
-        find_at(r, "train.memory",
-                "with 'train.head' memory follows from 'train.batch': leave 'train.memory' out");
     if (recipe->label_smoothing > 0)
         find_at(r, "train.label_smoothing",
                 "with 'train.head' labels are not smoothed: leave 'train.label_smoothing' out");
@@ -387,6 +384,8 @@ static void check_pictures(struct hrf_reader *r, const struct hrf_train_recipe *
 static void check(struct hrf_reader *r, struct hrf_train_recipe *recipe)
 {
     check_lists(r, recipe);
+    if (recipe->batch == 0)
+        recipe->batch = recipe->head == HRF_TRAIN_NONE ? 32 : 1;
     check_layout(r, recipe);
     if (recipe->head != HRF_TRAIN_NONE)
         check_bags(r, recipe);
@@ -394,8 +393,8 @@ static void check(struct hrf_reader *r, struct hrf_train_recipe *recipe)
         (recipe->tiler_mode == HRF_TILER_SLIDE ? check_images : check_pictures)(r, recipe);
     if (recipe->head == HRF_TRAIN_NONE && recipe->bag > 0)
         find_at(r, "train.bag", "'train.bag' goes with 'train.head'");
-    if (recipe->head == HRF_TRAIN_NONE && recipe->skip_seeds > 0)
-        find_at(r, "train.skip_seeds", "'train.skip_seeds' goes with 'train.head'");
+    if (recipe->head == HRF_TRAIN_NONE && recipe->skip_gradients > 0)
+        find_at(r, "train.skip_gradients", "'train.skip_gradients' goes with 'train.head'");
     if (recipe->warmup_epochs > (double)recipe->epochs) {
         const size_t i = hrf_reader_index(r, "train.warmup_epochs");
         hrf_reader_find(r, r->lines[i], r->columns[i],

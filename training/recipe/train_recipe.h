@@ -61,7 +61,8 @@ struct hrf_train_recipe {
     enum hrf_head_choice head; /* that is trained with the network, by the labels of slides */
     int64_t bag;               /* patches of a slide in a step; 0: all */
     double head_rate;          /* its learning rate in those of the network */
-    double skip_seeds;         /* share of the patches' gradients that is left out */
+    int64_t patch_batch;       /* patches that the network is given at a time */
+    double skip_gradients;     /* share of the patches' gradients that is left out */
     int64_t memory;            /* bytes; 0: not given */
     int64_t epochs, batch, epoch_samples, layers, lora, patience, min_epochs;
     double learning_rate, warmup_epochs, label_smoothing;
@@ -93,6 +94,11 @@ HRF_DEFINE_AUTO(hrf_train_recipe)
 static inline bool hrf_train_recipe_is_of_slides(const struct hrf_train_recipe *recipe)
 {
     return recipe->tiler_mode == HRF_TILER_SLIDE || recipe->head != HRF_TRAIN_NONE;
+}
+/* Images that the network is given at a time. */
+static inline int64_t hrf_train_recipe_at_once(const struct hrf_train_recipe *recipe)
+{
+    return recipe->head != HRF_TRAIN_NONE ? recipe->patch_batch : recipe->batch;
 }
 /* A row for each key; the places are in struct hrf_train_recipe. */
 extern const struct hrf_setting_table hrf_train_recipe_settings;

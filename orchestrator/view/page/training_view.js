@@ -53,6 +53,12 @@ const age = (ms) => {
   return seconds < 120 ? seconds + " s ago" : seconds < 7200 ? Math.round(seconds / 60) + " min ago" : Math.round(seconds / 3600) + " h ago";
 };
 
+// "epoch 3: 17 of 120 steps, loss 0.5123"
+const within = (training) => {
+  const at = training.state === "done" ? null : training.progress;
+  return at ? `epoch ${at.epoch}: ${at.step} of ${at.steps} steps, loss ${shown(at.loss)}` : "";
+};
+
 function row(parent, cell, texts) {
   const made = element(parent, "tr");
   texts.forEach((text) => element(made, cell, {}, text));
@@ -71,14 +77,14 @@ function show(data) {
   $("charts").replaceChildren();
   for (const name of drawn) chart($("charts"), name, trainings);
   $("titles").replaceChildren();
-  row($("titles"), "th", ["training", "state", "epochs", "best epoch", ...drawn.map(words), "last sign"]);
+  row($("titles"), "th", ["training", "state", "epochs", "within the epoch", "best epoch", ...drawn.map(words), "last sign"]);
   $("trainings").replaceChildren();
   trainings.forEach((training, i) => {
     const losses = column(training, "validation_loss");
     const known = losses.filter((value) => value !== null);
     const best = known.length ? losses.indexOf(Math.min(...known)) + 1 : training.epochs.length;
     const last = drawn.map((name) => shown(column(training, name).at(-1)));
-    const made = row($("trainings"), "td", ["", training.state, training.epochs.length, best, ...last, age(training.changed_ms)]);
+    const made = row($("trainings"), "td", ["", training.state, training.epochs.length, within(training), best, ...last, age(training.changed_ms)]);
     element(made.firstChild, "span", { class: "mark", style: "background:" + colour(i) });
     made.firstChild.append(training.name);
   });

@@ -103,9 +103,10 @@ static void a_head_is_trained_on_slides_with_a_table_of_labels(void **state)
           "'train.method' has to be fine_tuning" },
         { "data: {slides: s, csv: t}\ntrain: {head: mean, batch_norm: batch}\n",
           "'train.batch_norm' has to be frozen" },
-        { "data: {slides: s, csv: t}\ntrain: {head: mean, layout: data=2}\n",
-          "computed on one rank" },
-        { "data: {folders: f}\ntrain: {skip_seeds: 0.1}\n", "'train.skip_seeds' goes with" },
+        { "data: {slides: s, csv: t}\ntrain: {head: mean, patch_batch: 4, layout: data=9}\n",
+          "'train.layout'" },
+        { "data: {folders: f}\ntrain: {skip_gradients: 0.1}\n",
+          "'train.skip_gradients' goes with" },
         { "data: {folders: f}\ntrain: {bag: 5}\n", "'train.bag' goes with 'train.head'" },
     };
     HRF_AUTO(hrf_train_recipe) r = NULL;
