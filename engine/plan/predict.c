@@ -123,9 +123,9 @@ static enum hrf_status write_rank(const struct hrf_partition *partition, int32_t
         rank->n_forward = rank->program.n_steps;
     HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(
         2 * (size_t)partition->layout.microbatches, sizeof *slots);
-    int32_t n_arenas;
-    (void)hrf_schedule_rank(partition, index, slots, &n_arenas);
-    rank->facts.activation_bytes = n_arenas * plan->arena_bytes + plan->copy_bytes +
+    int32_t n_arenas[2]; /* a stage holds as many in a mirrored pipeline */
+    (void)hrf_schedule_rank(partition, index, slots, n_arenas);
+    rank->facts.activation_bytes = n_arenas[0] * plan->arena_bytes + plan->copy_bytes +
                                    plan->message_bytes;
     rank->facts.stage = index / hrf_layout_stage_ranks(&partition->layout);
     if (partition->graph->n_inputs > 0)
@@ -177,7 +177,7 @@ static void add_batch(const struct maker *m, int32_t rank)
         const struct hrf_sim_step output = { .kind = sends ? HRF_SIM_SEND : HRF_SIM_RECEIVE,
                                              .label = LABEL_OUTPUT,
                                              .peer = s->peer,
-                                             .tag = OUTPUT_TAG,
+                                             .tag = OUTPUT_TAG + is_mirrored,
                                              .n_bytes = s->n_bytes };
         if (s->kind == HRF_BATCH_RUN)
             add_microbatch(m, rank,

@@ -48,37 +48,135 @@ void hrf_schedule(const struct hrf_layout_plan *l, int32_t position,
 
 /* ---- forward and backward ---- */
 
-int32_t hrf_schedule_training(const struct hrf_layout_plan *l, int32_t position,
-                              struct hrf_pipeline_slot *slots, int32_t *n_arenas)
+enum { FORWARD_TIME = 1, BACKWARD_TIME = 2 }; /* of a slot, in units of a forward pass */
+
+/* The passes of two mirrored pipelines as they are scheduled. */
+struct passes {
+    const struct hrf_layout_plan *layout;
+    int32_t *forward, *backward; /* [micro-batches] the stages that each pass has been through */
+    int32_t *ready;              /* [micro-batches] the time at which its next pass can begin */
+    int32_t *free_at;            /* [stages' ranks] */
+    int32_t *in_flight;          /* [2 * stage + pipeline] */
+};
+
+/* The micro-batches in flight at a stage of one of the pipelines. */
+static int32_t most_in_flight(const struct hrf_layout_plan *l, int32_t stage)
 {
-    const int32_t m = l->microbatches, left = l->stages - position;
-    int32_t n = 0, forward = 0;
-    *n_arenas = 1;
-    if (l->stages == 1 || m == 1) {
-        hrf_schedule(l, position, slots);
-        return m;
+    const int32_t of_pipeline = l->bidirectional ? l->microbatches / 2 : l->microbatches;
+    const int32_t left = l->stages - stage;
+    return left < of_pipeline ? left : of_pipeline;
+}
+
+/* The stage at which the next pass of micro-batch m is. */
+static int32_t next_stage(const struct passes *p, int32_t m)
+{
+    const int32_t n = p->layout->stages;
+    return p->forward[m] < n ? p->forward[m] : n - 1 - p->backward[m];
+}
+
+/* The first micro-batch whose next pass the worker can begin at `time`: a backward one, or else the
+ * forward one that has been through the most stages; -1: none. Those of a pipeline keep their order
+ * because an earlier one is never behind a later one. */
+static int32_t choose_pass(const struct passes *p, int32_t worker, int32_t time)
+{
+    const int32_t n = p->layout->stages;
+    int32_t best = -1;
+    for (int32_t m = 0; m < p->layout->microbatches; m++) {
+        const bool is_mirrored = runs_mirrored(p->layout, m);
+        const bool is_backward = p->forward[m] == n;
+        if (p->backward[m] == n || p->ready[m] > time)
+            continue;
+        const int32_t stage = next_stage(p, m);
+        if ((is_mirrored ? n - 1 - stage : stage) != worker ||
+            (!is_backward &&
+             p->in_flight[2 * stage + is_mirrored] == most_in_flight(p->layout, stage)))
+            continue;
+        if (best < 0 || p->forward[m] > p->forward[best])
+            best = m;
     }
-    *n_arenas = left < m ? left : m;
+    return best;
+}
+
+static void begin_pass(struct passes *p, int32_t worker, int32_t m, int32_t time)
+{
+    const bool is_backward = p->forward[m] == p->layout->stages;
+    const int32_t stage = next_stage(p, m);
+    p->in_flight[2 * stage + runs_mirrored(p->layout, m)] += is_backward ? -1 : 1;
+    p->ready[m] = p->free_at[worker] = time + (is_backward ? BACKWARD_TIME : FORWARD_TIME);
+    *(is_backward ? &p->backward[m] : &p->forward[m]) += 1;
+}
+
+static int32_t schedule_both_ways(const struct hrf_layout_plan *l, int32_t position,
+                                  struct hrf_pipeline_slot *slots)
+{
+    const size_t n_micro = (size_t)l->microbatches, n_stages = (size_t)l->stages;
+    HRF_AUTO_FREE int32_t *numbers = hrf_calloc(3 * n_micro + 3 * n_stages, sizeof *numbers);
+    struct passes p = { .layout = l,
+                        .forward = numbers,
+                        .backward = numbers + n_micro,
+                        .ready = numbers + 2 * n_micro,
+                        .free_at = numbers + 3 * n_micro,
+                        .in_flight = numbers + 3 * n_micro + n_stages };
+    int32_t n = 0;
+    for (int32_t time = 0; n < 2 * l->microbatches; time++)
+        for (int32_t w = 0; w < l->stages; w++) {
+            const int32_t m = p.free_at[w] > time ? -1 : choose_pass(&p, w, time);
+            if (m < 0)
+                continue;
+            const bool is_backward = p.forward[m] == l->stages, is_mirrored = runs_mirrored(l, m);
+            const int32_t number = is_mirrored ? m - l->microbatches / 2 : m;
+            if (w == position)
+                slots[n++] = (struct hrf_pipeline_slot){
+                    .microbatch = m,
+                    .is_mirrored = is_mirrored,
+                    .part = is_backward ? HRF_SLOT_BACKWARD : HRF_SLOT_FORWARD,
+                    .arena = number % most_in_flight(l, next_stage(&p, m))
+                };
+            begin_pass(&p, w, m, time);
+        }
+    return n;
+}
+
+static int32_t schedule_one_way(const struct hrf_layout_plan *l, int32_t position,
+                                struct hrf_pipeline_slot *slots)
+{
+    const int32_t m = l->microbatches, n_arenas = most_in_flight(l, position);
+    int32_t n = 0, forward = 0;
     for (int32_t backward = 0; backward < m; backward++) {
-        for (; forward < m && forward < backward + *n_arenas; forward++)
+        for (; forward < m && forward < backward + n_arenas; forward++)
             slots[n++] = (struct hrf_pipeline_slot){ .microbatch = forward,
                                                      .part = HRF_SLOT_FORWARD,
-                                                     .arena = forward % *n_arenas };
+                                                     .arena = forward % n_arenas };
         slots[n++] = (struct hrf_pipeline_slot){ .microbatch = backward,
                                                  .part = HRF_SLOT_BACKWARD,
-                                                 .arena = backward % *n_arenas };
+                                                 .arena = backward % n_arenas };
     }
     return n;
 }
 
+int32_t hrf_schedule_training(const struct hrf_layout_plan *l, int32_t position,
+                              struct hrf_pipeline_slot *slots, int32_t n_arenas[2])
+{
+    n_arenas[0] = n_arenas[1] = 1;
+    if (l->stages == 1 || l->microbatches == 1) {
+        hrf_schedule(l, position, slots);
+        return l->microbatches;
+    }
+    n_arenas[0] = most_in_flight(l, position);
+    if (!l->bidirectional)
+        return schedule_one_way(l, position, slots);
+    n_arenas[1] = most_in_flight(l, l->stages - 1 - position);
+    return schedule_both_ways(l, position, slots);
+}
+
 int32_t hrf_schedule_rank(const struct hrf_partition *p, int32_t rank,
-                          struct hrf_pipeline_slot *slots, int32_t *n_arenas)
+                          struct hrf_pipeline_slot *slots, int32_t n_arenas[2])
 {
     const int32_t position = rank / hrf_layout_stage_ranks(&p->layout);
     if (hrf_batch_is_shared(p->graph))
         return hrf_schedule_training(&p->layout, position, slots, n_arenas);
     hrf_schedule(&p->layout, position, slots);
-    *n_arenas = 1;
+    n_arenas[0] = n_arenas[1] = 1;
     return p->layout.microbatches;
 }
 
@@ -166,9 +264,16 @@ static void add_output(struct batch *b, enum hrf_batch_kind kind, int32_t peer, 
         s->stored_at = *stored_at;
 }
 
+/* True if the rank's own part of output i, which it owns, waits for parts of earlier images: those
+ * of earlier groups, or of the pipeline that has the first half of the images. */
+static bool waits(const struct batch *b, int32_t group, const struct hrf_pipeline_slot *slot,
+                  int32_t i)
+{
+    return group > 0 || (slot->is_mirrored && output_of(b, i)->is_batch_sum);
+}
+
 /* What this rank does at once with the outputs of a micro-batch that it has computed. Those that it
- * owns come first in a sum if it belongs to the first group. In another one they wait for those of
- * earlier images: stored, but for the last ones, which nothing overwrites. */
+ * owns and that wait are stored, but for the last ones, which nothing overwrites. */
 static void add_own_outputs(struct batch *b, const struct hrf_pipeline_slot *slot, bool is_last)
 {
     const int32_t group = b->rank / b->p->n_ranks, in_group = b->rank % b->p->n_ranks;
@@ -178,7 +283,7 @@ static void add_own_outputs(struct batch *b, const struct hrf_pipeline_slot *slo
             continue;
         if (b->owners[i] != b->rank)
             add_output(b, HRF_BATCH_SEND, b->owners[i], group, slot, i);
-        else if (group == 0)
+        else if (!waits(b, group, slot, i))
             add_output(b, HRF_BATCH_KEEP, b->rank, group, slot, i);
         else if (!is_last)
             add_output(b, HRF_BATCH_STORE, b->rank, group, slot, i);
@@ -190,7 +295,7 @@ static void add_slots(struct batch *b)
     const struct hrf_layout_plan *l = &b->p->layout;
     HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(2 * (size_t)l->microbatches,
                                                                sizeof *slots);
-    const int32_t n = hrf_schedule_rank(b->p, b->rank % b->p->n_ranks, slots, &b->plan->n_arenas);
+    const int32_t n = hrf_schedule_rank(b->p, b->rank % b->p->n_ranks, slots, b->plan->n_arenas);
     for (int32_t t = 0; t < n; t++) {
         add_step(b, HRF_BATCH_RUN, &slots[t], b->rank);
         if (slots[t].part != HRF_SLOT_FORWARD)
@@ -212,7 +317,7 @@ static void add_owned(struct batch *b)
             const int32_t from = group * b->p->n_ranks + giver;
             if (b->owners[i] == b->rank && from != b->rank)
                 add_output(b, HRF_BATCH_RECEIVE, from, group, &slot, i);
-            else if (b->owners[i] == b->rank && group > 0)
+            else if (b->owners[i] == b->rank && waits(b, group, &slot, i))
                 add_output(b, HRF_BATCH_KEEP, from, group, &slot, i);
         }
     }

@@ -22,13 +22,16 @@ void hrf_schedule(const struct hrf_layout_plan *layout, int32_t position,
 /* The slots of a training step: those above, whole, on one stage or for one micro-batch. Else "one
  * forward, one backward": each of n micro-batches twice, first as many forward passes as there are
  * stages from `position` on, and then a backward and a forward pass in turn, so that no more
- * activations are held than by these (Narayanan et al., "PipeDream", SOSP 2019). Returns how many
- * slots; *n_arenas: how many micro-batches are in flight. `slots` holds twice the micro-batches. */
+ * activations are held than by these (Narayanan et al., "PipeDream", SOSP 2019). Two mirrored
+ * pipelines each do so, and fill each other's gaps (Jain et al., "GEMS", SC 2020; Li and Hoefler,
+ * "Chimera", SC 2021): list scheduling, with a backward pass twice as long as a forward pass.
+ * Returns how many slots; n_arenas: how many micro-batches of each pipeline are in flight. `slots`
+ * holds twice the micro-batches. */
 int32_t hrf_schedule_training(const struct hrf_layout_plan *layout, int32_t position,
-                              struct hrf_pipeline_slot *slots, int32_t *n_arenas);
+                              struct hrf_pipeline_slot *slots, int32_t n_arenas[2]);
 /* The same for a graph, which has a backward pass or not, and a rank of its group. */
 int32_t hrf_schedule_rank(const struct hrf_partition *partition, int32_t rank,
-                          struct hrf_pipeline_slot *slots, int32_t *n_arenas);
+                          struct hrf_pipeline_slot *slots, int32_t n_arenas[2]);
 
 /* Each output has an owner, which joins or adds up what the ranks have of it: rank 0, but of sums
  * over the batch an output rank of some group, so that no rank receives all gradients. */
@@ -50,14 +53,13 @@ struct hrf_batch_step {
     bool adds; /* KEEP, RECEIVE: a sum over the batch, of which earlier steps have brought parts */
     int64_t stored_at; /* STORE, KEEP: the bytes of the rank's store; -1: the session has it */
 };
-/* All steps of a rank for a batch. Sums over the batch are made in the order of the images, unless
- * the pipeline is bidirectional. */
+/* All steps of a rank for a batch. Sums over the batch are made in the order of the images. */
 struct hrf_batch_plan {
     struct hrf_batch_step *steps; /* heap */
     int32_t n_steps;
     size_t capacity; /* private */
     int64_t stored_bytes;
-    int32_t n_arenas; /* in which the rank computes */
+    int32_t n_arenas[2]; /* in which the rank computes; [1]: in the mirrored pipeline */
 };
 /* True if every rank gets all outputs, not rank 0 alone: those of a graph that has sums over the
  * batch, with which each process updates its own weights. */

@@ -265,30 +265,38 @@ void hrf_transfers_simulate(const struct hrf_transfer *t, int32_t label,
         hrf_sim_add(out, &step);
 }
 
-/* The messages of some steps. */
-static void add_messages(const struct hrf_plan *plan, int32_t from, int32_t to, int32_t base,
-                         struct hrf_sim_program *out)
+/* The messages of some steps of a rank of the partition `p`, in the group that begins at rank
+ * `base`; is_mirrored: in the mirrored pipeline. */
+static void add_messages(const struct hrf_partition *p, const struct hrf_plan *plan, int32_t from,
+                         int32_t to, int32_t base, bool is_mirrored, struct hrf_sim_program *out)
 {
     for (int32_t i = from; i < to; i++)
         for (int32_t k = 0; k < plan->steps[i].n_transfers; k++) {
             struct hrf_transfer t = plan->transfers[plan->steps[i].first_transfer + k];
-            t.peer += base;
+            t.peer = base + (is_mirrored ? hrf_layout_mirror(&p->layout, t.peer) : t.peer);
+            t.tag = 2 * t.tag + is_mirrored;
             hrf_transfers_simulate(&t, 0, out);
         }
 }
 
 /* The messages of a rank for a batch, in the order of its slots. */
-static void add_slots(const struct hrf_partition *p, const struct hrf_plan *plan, int32_t rank,
+static void add_slots(const struct hrf_partition *p, struct hrf_plan *const *plans, int32_t rank,
                       struct hrf_sim_program *out)
 {
-    const int32_t backward = hrf_plan_first_backward(plan), base = rank / p->n_ranks * p->n_ranks;
-    int32_t n_arenas;
+    const int32_t in_group = rank % p->n_ranks, base = rank - in_group;
+    int32_t n_arenas[2];
     HRF_AUTO_FREE struct hrf_pipeline_slot *slots = hrf_calloc(2 * (size_t)p->layout.microbatches,
                                                                sizeof *slots);
-    const int32_t n = hrf_schedule_rank(p, rank % p->n_ranks, slots, &n_arenas);
-    for (int32_t i = 0; i < n; i++)
-        add_messages(plan, slots[i].part == HRF_SLOT_BACKWARD ? backward : 0,
-                     slots[i].part == HRF_SLOT_FORWARD ? backward : plan->n_steps, base, out);
+    const int32_t n = hrf_schedule_rank(p, in_group, slots, n_arenas);
+    for (int32_t i = 0; i < n; i++) {
+        const bool is_mirrored = slots[i].is_mirrored;
+        const struct hrf_plan *plan =
+            plans[base + (is_mirrored ? hrf_layout_mirror(&p->layout, in_group) : in_group)];
+        const int32_t backward = hrf_plan_first_backward(plan);
+        add_messages(p, plan, slots[i].part == HRF_SLOT_BACKWARD ? backward : 0,
+                     slots[i].part == HRF_SLOT_FORWARD ? backward : plan->n_steps, base,
+                     is_mirrored, out);
+    }
 }
 
 /* Simulates a machine on which messages cost nothing: only their partners and their order count. */
@@ -314,7 +322,7 @@ enum hrf_status hrf_transfers_check(const struct hrf_plan *const *plans, int32_t
 {
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
     for (int32_t r = 0; r < n_ranks; r++)
-        add_messages(plans[r], 0, plans[r]->n_steps, 0, &programs[r]);
+        add_messages(NULL, plans[r], 0, plans[r]->n_steps, 0, false, &programs[r]);
     const enum hrf_status status = play(programs, n_ranks, err);
     release_programs(programs, n_ranks);
     return status;
@@ -350,9 +358,10 @@ static enum hrf_status make_plans(const struct hrf_partition *p, int32_t n_ranks
     HRF_AUTO_FREE struct hrf_sim_program *programs = hrf_calloc((size_t)n_ranks, sizeof *programs);
     for (int32_t r = 0; r < n_ranks; r++)
         if (is_in_turn(p))
-            add_slots(p, plans[r], r, &programs[r]);
+            add_slots(p, plans, r, &programs[r]);
         else
-            add_messages(plans[r], 0, plans[r]->n_steps, r / p->n_ranks * p->n_ranks, &programs[r]);
+            add_messages(p, plans[r], 0, plans[r]->n_steps, r / p->n_ranks * p->n_ranks, false,
+                         &programs[r]);
     const enum hrf_status status = play(programs, n_ranks, err);
     release_programs(programs, n_ranks);
     return status;

@@ -15,8 +15,9 @@
  * purpose on a comm. MPI guarantees tags up to 32767; the MPI back end reserves the last two. */
 enum {
     HRF_PEERS_MAX_TAG = 32752,
-    HRF_TAG_OUTPUT, /* rank.c */
-    HRF_TAG_VOTE,   /* agree.c ... */
+    HRF_TAG_OUTPUT,          /* rank.c */
+    HRF_TAG_OUTPUT_MIRRORED, /* likewise, of the second of two mirrored pipelines */
+    HRF_TAG_VOTE,            /* agree.c ... */
     HRF_TAG_BROADCAST,
     HRF_TAG_COUNT,
     HRF_TAG_GATHER,

@@ -318,7 +318,7 @@ static enum hrf_status try_microbatches(struct choice *c, struct hrf_layout_plan
     const int64_t useful = layout.stages > 1 ? 16 * (int64_t)layout.stages : 1;
     for (layout.microbatches = 1; layout.microbatches <= most && layout.microbatches <= useful;
          layout.microbatches *= 2)
-        for (int both = 0; both < (c->planner->config.is_step ? 1 : 2); both++) {
+        for (int both = 0; both < 2; both++) {
             layout.bidirectional = both;
             if (!both || (layout.stages > 1 && layout.microbatches > 1))
                 HRF_TRY(try_layout(c, &layout, err));

@@ -149,20 +149,18 @@ static enum hrf_status check_outputs(const struct hrf_work *work, struct hrf_err
     return HRF_OK;
 }
 
-/* The mirrored pipeline has no order of forward and backward passes, and the heads and channels of
- * tensor= no gradients. */
+/* The heads and channels of tensor= have no gradients. */
 enum hrf_status hrf_work_check(const struct hrf_graph *graph, const struct hrf_layout_plan *layout,
                                struct hrf_error *err)
 {
     bool has_backward = false;
     for (int32_t n = 0; n < graph->n_nodes; n++)
         has_backward |= graph->nodes[n].is_backward;
-    if (!has_backward || (!layout->bidirectional && layout->tensor == 1))
+    if (!has_backward || layout->tensor == 1)
         return HRF_OK;
     return hrf_error_set(err, HRF_E_UNSUPPORTED,
-                         "gradients are not computed with %s: use data=, spatial=, stages= and "
-                         "microbatches=",
-                         layout->bidirectional ? "bidirectional" : "tensor=");
+                         "gradients are not computed with tensor=: use data=, spatial=, stages=, "
+                         "microbatches= and bidirectional");
 }
 
 /* Small parts leave most of a device idle. Overlapping can only be weighed if the cost of messages
@@ -348,7 +346,7 @@ static enum hrf_status create_part(struct hrf_rank *rank, const struct hrf_sessi
     part->peers.map->group = rank->group;
     list_outputs(rank, part);
     struct hrf_session_config own = *config;
-    own.n_arenas = rank->plan.n_arenas;
+    own.n_arenas = rank->plan.n_arenas[is_mirrored];
     return hrf_session_create_prepared(&graph, &own, &part->peers, &part->session, err);
 }
 
@@ -476,6 +474,12 @@ static void take_part(const struct hrf_batch_step *s, const float *from, float *
         output[i] += from[i];
 }
 
+/* Two mirrored pipelines may finish outputs in another order than their owner takes them. */
+static int output_tag(const struct hrf_batch_step *s)
+{
+    return s->slot.is_mirrored ? HRF_TAG_OUTPUT_MIRRORED : HRF_TAG_OUTPUT;
+}
+
 static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_step *s,
                                 hrf_source *source, void *context, float *const *outputs,
                                 struct hrf_error *err)
@@ -501,19 +505,19 @@ static enum hrf_status run_step(struct hrf_rank *rank, const struct hrf_batch_st
         memcpy(rank->stored + s->stored_at, own, n);
         break;
     case HRF_BATCH_SEND:
-        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT, own, n, err);
+        return comm->ops->send(comm, s->peer, output_tag(s), own, n, err);
     case HRF_BATCH_RECEIVE: {
         float *to = s->adds ? rank->summand
                             : (float *)(void *)((char *)outputs[s->output] + s->offset);
-        HRF_TRY(comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT, to, n, err));
+        HRF_TRY(comm->ops->receive(comm, s->peer, output_tag(s), to, n, err));
         take_part(s, to, outputs[s->output]);
         break;
     }
     case HRF_BATCH_GIVE:
-        return comm->ops->send(comm, s->peer, HRF_TAG_OUTPUT,
+        return comm->ops->send(comm, s->peer, output_tag(s),
                                (const char *)outputs[s->output] + s->offset, n, err);
     case HRF_BATCH_TAKE:
-        return comm->ops->receive(comm, s->peer, HRF_TAG_OUTPUT,
+        return comm->ops->receive(comm, s->peer, output_tag(s),
                                   (char *)outputs[s->output] + s->offset, n, err);
     }
     return HRF_OK;

@@ -45,7 +45,8 @@ gradient() { # output, arguments...
     "${starter[@]}" "$engine" gradient "$scratch/resnet.onnx" --input "$images" --target "$scratch/target.npy" --loss bce \
         --threads 1 --output "$out" "$@" >/dev/null
 }
-for layout in data=2,stages=2 spatial=2,stages=2,microbatches=2 spatial=4; do
+for layout in data=2,stages=2 spatial=2,stages=2,microbatches=2 spatial=4 \
+    spatial=2,stages=2,microbatches=2,bidirectional; do
     starter=() && gradient "$scratch/gradients-of-threads" --layout $layout
     starter=(ranks 4) && gradient "$scratch/gradients-by-mpi" --layout $layout --comm mpi
     diff -r "$scratch/gradients-of-threads" "$scratch/gradients-by-mpi" || fail "$layout: other gradients by processes"

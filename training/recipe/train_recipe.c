@@ -287,10 +287,10 @@ static void check_layout(struct hrf_reader *r, struct hrf_train_recipe *recipe)
         status = hrf_layout_share(l, hrf_train_recipe_at_once(recipe), &shares, &why);
     if (status != HRF_OK)
         hrf_reader_find(r, r->lines[i], r->columns[i], "'train.layout': %s", why.text);
-    else if (l->tensor > 1 || l->bidirectional)
+    else if (l->tensor > 1)
         hrf_reader_find(r, r->lines[i], r->columns[i],
-                        "'train.layout': gradients are computed with data=, spatial=, stages= and "
-                        "microbatches=");
+                        "'train.layout': gradients are computed with data=, spatial=, stages=, "
+                        "microbatches= and bidirectional");
     else if (recipe->batch_norm == HRF_NORM_BATCH &&
              hrf_layout_check_batch_statistics(l, recipe->batch, &why) != HRF_OK)
         hrf_reader_find(r, r->lines[i], r->columns[i],

@@ -237,28 +237,34 @@ static void both_directions_keep_both_ranks_busy(void **state)
     assert_true(slots[0].is_mirrored); /* ... and the last one the other */
 }
 
-/* Every backward pass follows its forward pass, in the same arena, which no other micro-batch has
- * in between; and as few are in flight as there are stages from this one on. */
+/* Every backward pass follows its forward pass, in the same arena of its pipeline, which no other
+ * micro-batch has in between; as few are in flight as there are stages from this one on, and each
+ * pipeline keeps the order of its micro-batches. */
 static void check_training(const struct hrf_layout_plan *l, int32_t position)
 {
     struct hrf_pipeline_slot slots[2 * 9];
-    int32_t n_arenas, holder[9] = { 0 }, n_forward = 0, n_backward = 0;
-    const int32_t n = hrf_schedule_training(l, position, slots, &n_arenas);
-    const int32_t left = l->stages - position;
+    int32_t n_arenas[2], holder[2][9] = { { 0 } }, n_forward[2] = { 0 }, n_backward[2] = { 0 };
+    const int32_t n = hrf_schedule_training(l, position, slots, n_arenas);
+    const int32_t of_pipeline = l->bidirectional ? l->microbatches / 2 : l->microbatches;
+    const int32_t left[2] = { l->stages - position, position + 1 };
     assert_int_equal(n, 2 * l->microbatches);
-    assert_int_equal(n_arenas, left < l->microbatches ? left : l->microbatches);
+    for (int i = 0; i < 1 + l->bidirectional; i++)
+        assert_int_equal(n_arenas[i], left[i] < of_pipeline ? left[i] : of_pipeline);
+    n_forward[1] = n_backward[1] = of_pipeline;
     for (int32_t i = 0; i < n; i++) {
         const struct hrf_pipeline_slot *s = &slots[i];
-        assert_true(s->arena >= 0 && s->arena < n_arenas);
+        const int of = s->is_mirrored;
+        assert_true(l->bidirectional || !of);
+        assert_true(s->arena >= 0 && s->arena < n_arenas[of]);
         if (s->part == HRF_SLOT_FORWARD) {
-            assert_int_equal(s->microbatch, n_forward++);
-            assert_int_equal(holder[s->arena], 0);
-            holder[s->arena] = 1 + s->microbatch;
+            assert_int_equal(s->microbatch, n_forward[of]++);
+            assert_int_equal(holder[of][s->arena], 0);
+            holder[of][s->arena] = 1 + s->microbatch;
         } else {
             assert_int_equal(s->part, HRF_SLOT_BACKWARD);
-            assert_int_equal(s->microbatch, n_backward++);
-            assert_int_equal(holder[s->arena], 1 + s->microbatch);
-            holder[s->arena] = 0;
+            assert_int_equal(s->microbatch, n_backward[of]++);
+            assert_int_equal(holder[of][s->arena], 1 + s->microbatch);
+            holder[of][s->arena] = 0;
         }
     }
 }
@@ -273,6 +279,9 @@ static void no_stage_holds_more_micro_batches_than_there_are_stages(void **state
                 l.stages = stages;
                 l.microbatches = microbatches;
                 check_training(&l, position);
+                l.bidirectional = true;
+                if (microbatches % 2 == 0)
+                    check_training(&l, position);
             }
 }
 

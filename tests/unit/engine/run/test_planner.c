@@ -161,6 +161,8 @@ static void what_a_step_of_training_holds_and_sends_is_predicted_exactly(void **
     check_step("data=2,spatial=2,stages=2", 4, 2);
     check_step("data=3", 3, 1);
     check_step("stages=3,microbatches=4", 4, 1);
+    check_step("stages=3,microbatches=8,bidirectional", 8, 1);
+    check_step("spatial=2,stages=2,microbatches=4,bidirectional", 8, 2);
     check_step("data=2,stages=2,microbatches=2", 8, 2);
 }
 
