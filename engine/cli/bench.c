@@ -323,6 +323,7 @@ static enum hrf_status add_gradients(enum hrf_loss loss, const char *layout,
     if (layout != NULL && !hrf_layout_is_auto(layout))
         HRF_TRY(hrf_layout_parse(layout, &plan, err));
     HRF_TRY(hrf_ranked_step_divide(&plan, false, graph, err));
+    hrf_pass_mark_weights(graph);
     const enum hrf_status status = hrf_pass_training_step(graph, loss, NULL, &gradients, err);
     hrf_gradients_release(&gradients);
     return status == HRF_OK ? hrf_graph_infer_shapes(graph, err) : status;

@@ -4,6 +4,7 @@
 
 #include "base/own_process.h"
 #include "engine/cli/cli.h"
+#include "engine/passes/gradient/gradient.h"
 #include "engine/planning/request.h"
 #include "engine/run/cost_file.h"
 
@@ -14,8 +15,17 @@ struct request {
     const char *model, *device, *cache;
     enum hrf_precision precision;
     int64_t size, batch, runs, threads, ranks, classes;
-    bool json;
+    bool train, json;
 };
+
+/* Makes the graph that of a step of training, of which `plan --train` wants the costs. */
+static enum hrf_status add_gradients(struct hrf_graph *graph, struct hrf_error *err)
+{
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    hrf_pass_mark_weights(graph);
+    HRF_TRY(hrf_pass_training_step(graph, HRF_LOSS_MSE, NULL, &gradients, err));
+    return hrf_graph_infer_shapes(graph, err);
+}
 
 static enum hrf_status measure(struct request *r, const char *device, struct hrf_cost_table *table,
                                struct hrf_error *err)
@@ -26,6 +36,8 @@ static enum hrf_status measure(struct request *r, const char *device, struct hrf
                                                .n_threads = (int32_t)r->threads };
     HRF_TRY(hrf_engine_check_request(r->device, NULL, err));
     HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
+    if (r->train)
+        HRF_TRY(add_gradients(graph, err));
     return hrf_profile_run(graph, &config, r->runs, (int32_t)r->ranks, table, err);
 }
 
@@ -92,6 +104,8 @@ int hrf_engine_profile(const struct hrf_command *command, int argc, char **argv)
           HRF_OPTION_NUMBER(&r.classes, 1, HRF_COUNT_LIMIT) },
         { "cache", "DIR", "folder for the costs (default: the user's cache)",
           HRF_OPTION(&r.cache) },
+        { "train", NULL, "a step of training in place of the network, for plan --train",
+          HRF_OPTION(&r.train) },
         { "json", NULL, "print JSON", HRF_OPTION(&r.json) },
         { NULL },
     };

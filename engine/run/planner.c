@@ -54,6 +54,8 @@ enum hrf_status hrf_planner_create(const struct hrf_planner_config *config,
         planner->config.memory_bytes = config->machine->memory_bytes;
     const struct hrf_shape *in = &config->graph->values[config->graph->inputs[0]].shape;
     planner->n_images = in->rank > 0 ? in->dims[0] : 1;
+    if (config->graph->n_images > 0) /* the graph is that of a micro-batch */
+        planner->n_images = config->graph->n_images;
     if (hrf_precision_row(config->precision)->needs_scales)
         HRF_TRY(hrf_made_ranges_init(config->graph, &planner->made, err));
     HRF_MOVE(*out, planner);
@@ -128,21 +130,15 @@ static enum hrf_status ask_kernels(struct hrf_planner *planner, const struct hrf
     return status;
 }
 
-/* The graph of a step for a micro-batch. The constants of a built-in architecture are its weights.
- */
+/* The graph of a step for a micro-batch. */
 static enum hrf_status make_step(const struct hrf_graph *network,
                                  const struct hrf_batch_split *shares, struct hrf_graph **out,
                                  struct hrf_error *err)
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
-    bool has_weights = false;
     HRF_TRY(hrf_graph_copy(network, &graph, err));
-    for (int32_t v = 0; v < graph->n_values; v++)
-        has_weights |= graph->values[v].is_initializer;
-    for (int32_t v = 0; v < graph->n_values && !has_weights; v++)
-        graph->values[v].is_initializer = graph->values[v].data != NULL &&
-                                          graph->values[v].producer < 0;
+    hrf_pass_mark_weights(graph);
     struct hrf_shape part = graph->values[graph->inputs[0]].shape;
     if (shares->per_microbatch != shares->n_images) {
         part.dims[0] = shares->per_microbatch;

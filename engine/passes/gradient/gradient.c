@@ -468,6 +468,16 @@ enum hrf_status hrf_pass_gradient_of_largest(struct hrf_graph *graph, int32_t y,
     return HRF_OK;
 }
 
+void hrf_pass_mark_weights(struct hrf_graph *graph)
+{
+    bool has_weights = false;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        has_weights |= graph->values[v].is_initializer;
+    for (int32_t v = 0; v < graph->n_values && !has_weights; v++)
+        graph->values[v].is_initializer = graph->values[v].data != NULL &&
+                                          graph->values[v].producer < 0;
+}
+
 enum hrf_status hrf_pass_training_step(struct hrf_graph *graph, enum hrf_loss loss,
                                        struct hrf_batch_norms *norms,
                                        struct hrf_gradients *gradients, struct hrf_error *err)

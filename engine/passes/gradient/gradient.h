@@ -66,6 +66,10 @@ HRF_CHECKED enum hrf_status hrf_pass_gradient(struct hrf_graph *graph, enum hrf_
                                               struct hrf_gradients *gradients,
                                               struct hrf_error *err);
 
+/* If no constant says that it is a tensor of the model's file, all are taken as weights: those of a
+ * built-in architecture. Before hrf_pass_training_step(). */
+void hrf_pass_mark_weights(struct hrf_graph *graph);
+
 /* Makes a network, as it was read and with the shapes of its inputs set, the graph of one step of
  * training: infers shapes, hrf_pass_batch_statistics() unless `norms` is NULL, and
  * hrf_pass_gradient(). Infer shapes again afterwards. */
