@@ -47,6 +47,7 @@ static const char *isa_misfit(const struct hrf_kernel_table *table, enum hrf_isa
         [HRF_ISA_AVX512] = "the processor has no AVX-512",
         [HRF_ISA_AVX512_VNNI] = "the processor has no AVX-512 VNNI",
         [HRF_ISA_AVX512_BF16] = "the processor has no AVX-512 BF16",
+        [HRF_ISA_AMX] = "the processor has no AMX",
     };
     const bool has = isa == HRF_ISA_ANY || (table->has_isa != NULL && table->has_isa(isa));
     return has ? NULL : reasons[isa];

@@ -32,6 +32,7 @@ enum hrf_isa {
     HRF_ISA_AVX512,
     HRF_ISA_AVX512_VNNI,
     HRF_ISA_AVX512_BF16,
+    HRF_ISA_AMX, /* of bfloat16 and of bytes */
 };
 
 /* What a kernel does besides its operator. Bits. */

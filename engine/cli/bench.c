@@ -1,6 +1,7 @@
 /* bench.c - `hires-engine bench`: images per second of a network on a device. */
 #include "engine/run/bench.h"
 #include "base/json.h"
+#include "engine/backend/backend.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/products.h"
 #include "engine/passes/gradient/gradient.h"
@@ -14,6 +15,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 struct request {
     const char *model, *device, *layout, *comm;
@@ -316,17 +318,68 @@ static void print(const struct request *r, const struct hrf_bench *b,
 
 /* Makes the graph that of one step of training: the loss and its gradients to all weights. */
 static enum hrf_status add_gradients(enum hrf_loss loss, const char *layout,
-                                     struct hrf_graph *graph, struct hrf_error *err)
+                                     struct hrf_graph *graph, struct hrf_gradients *gradients,
+                                     struct hrf_error *err)
 {
-    struct hrf_gradients gradients = { .n = 0 };
     struct hrf_layout_plan plan = hrf_layout_single();
     if (layout != NULL && !hrf_layout_is_auto(layout))
         HRF_TRY(hrf_layout_parse(layout, &plan, err));
     HRF_TRY(hrf_ranked_step_divide(&plan, false, graph, err));
     hrf_pass_mark_weights(graph);
-    const enum hrf_status status = hrf_pass_training_step(graph, loss, NULL, &gradients, err);
-    hrf_gradients_release(&gradients);
-    return status == HRF_OK ? hrf_graph_infer_shapes(graph, err) : status;
+    HRF_TRY(hrf_pass_training_step(graph, loss, NULL, gradients, err));
+    return hrf_graph_infer_shapes(graph, err);
+}
+
+/* The weights of a step of training, which its kernels read anew in each run. */
+struct weights {
+    float **numbers, **rounded; /* [n]; rounded[i] is NULL in FP32 */
+    int32_t n;
+};
+
+static void weights_release(struct weights *w)
+{
+    for (int32_t i = 0; i < w->n; i++) {
+        hrf_free(w->numbers[i]);
+        hrf_free(w->rounded[i]);
+    }
+    hrf_free(w->numbers);
+    hrf_free(w->rounded);
+}
+
+/* True if weights can change between runs: in host memory, in the precisions of a training. */
+static bool can_change(const struct request *r)
+{
+    const struct hrf_backend_ops *ops;
+    return (r->precision == HRF_FP32 || r->precision == HRF_BF16) && r->bands == 0 &&
+           r->memory_gib <= 0 && hrf_backend_choose(r->device, &ops, NULL, NULL) == HRF_OK &&
+           ops->device == NULL;
+}
+
+/* The weights that have gradients become the graph's last inputs. */
+static enum hrf_status open_weights(const struct request *r, const struct hrf_gradients *gradients,
+                                    struct hrf_graph *graph, struct weights *w,
+                                    struct hrf_session_config *session, struct hrf_error *err)
+{
+    const size_t n = (size_t)gradients->n + 1;
+    HRF_AUTO_FREE int32_t *values = hrf_alloc_array(n, sizeof *values);
+    *w = (struct weights){ hrf_calloc(n, sizeof *w->numbers), hrf_calloc(n, sizeof *w->rounded),
+                           gradients->n };
+    for (int32_t i = 0; i < w->n; i++) {
+        values[i] = hrf_graph_find_value(graph, gradients->names[i]);
+        const struct hrf_value *value = &graph->values[values[i]];
+        const size_t n_floats = (size_t)hrf_shape_count(&value->shape);
+        w->numbers[i] = hrf_try_alloc_array(n_floats + 1, sizeof(float));
+        if (r->precision == HRF_BF16)
+            w->rounded[i] = hrf_try_calloc(n_floats + 1, sizeof(float));
+        HRF_CHECK_MEMORY(w->numbers[i] != NULL &&
+                             (r->precision == HRF_FP32 || w->rounded[i] != NULL),
+                         err, "no memory for the weights '%s'", value->name);
+        memcpy(w->numbers[i], value->data, n_floats * sizeof(float));
+    }
+    session->variables = w->numbers;
+    session->rounded = w->rounded;
+    session->n_variables = w->n;
+    return hrf_graph_open_constants(graph, values, w->n, err);
 }
 
 static enum hrf_status bench(const void *context, const struct hrf_joined *joined,
@@ -336,10 +389,12 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_bench) result = { .n_ranks = 1 };
     HRF_AUTO_RELEASE(hrf_found_layout) layout = { .is_chosen = false };
+    HRF_AUTO_RELEASE(hrf_gradients) gradients = { .n = 0 };
+    HRF_AUTO_RELEASE(weights) weights = { .n = 0 };
     HRF_TRY(hrf_engine_check_request(r->device, r->layout, err));
     HRF_TRY(hrf_engine_load_image_model(r->model, r->classes, &r->size, &r->batch, &graph, err));
     if (r->loss != NO_LOSS)
-        HRF_TRY(add_gradients((enum hrf_loss)r->loss, r->layout, graph, err));
+        HRF_TRY(add_gradients((enum hrf_loss)r->loss, r->layout, graph, &gradients, err));
     struct hrf_network_config config = {
         .session = { .device = r->device,
                      .precision = r->precision,
@@ -358,6 +413,8 @@ static enum hrf_status bench(const void *context, const struct hrf_joined *joine
     struct forecast predicted = { .prediction = NULL };
     if (status == HRF_OK && hrf_joined_is_first(joined))
         status = forecast(r, graph, &layout, &predicted, err);
+    if (status == HRF_OK && r->loss != NO_LOSS && can_change(r))
+        status = open_weights(r, &gradients, graph, &weights, &config.session, err);
     if (status == HRF_OK)
         status = hrf_bench_run(graph, &config, r->runs, r->layers || r->products, &result, err);
     struct hrf_products products = { .n = 0 };

@@ -73,6 +73,14 @@ float hrf_round_to(enum hrf_dtype dtype, float value)
     return dtype == HRF_B16 ? b16_to(b16_from(value)) : value;
 }
 
+void hrf_round_floats(enum hrf_dtype dtype, const float *from, float *to, int64_t n)
+{
+    for (int64_t i = 0; i < n && dtype == HRF_B16; i++)
+        to[i] = b16_to(b16_from(from[i]));
+    for (int64_t i = 0; i < n && dtype != HRF_B16; i++)
+        to[i] = hrf_round_to(dtype, from[i]);
+}
+
 float hrf_dtype_most(enum hrf_dtype dtype)
 {
     return dtype == HRF_F16 ? 65504.0f : 0x1.fep127f;

@@ -18,6 +18,7 @@ void hrf_floats_from(enum hrf_dtype dtype, const void *from, float *to, int64_t 
 void hrf_floats_to(enum hrf_dtype dtype, const float *from, void *to, int64_t n);
 /* `value` converted to `dtype` and back. */
 float hrf_round_to(enum hrf_dtype dtype, float value);
+void hrf_round_floats(enum hrf_dtype dtype, const float *from, float *to, int64_t n);
 
 /* The largest finite number of F16 or B16, and the smallest with all of its significant bits. */
 float hrf_dtype_most(enum hrf_dtype dtype);

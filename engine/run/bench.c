@@ -5,6 +5,7 @@
 #include "base/own_process.h"
 #include "base/random.h"
 #include "base/sort.h"
+#include "engine/ir/number.h"
 #include "engine/run/agree.h"
 #include "engine/run/calibrator.h"
 #include "engine/run/session_private.h"
@@ -75,15 +76,52 @@ static int64_t warm_up(int64_t n_runs)
     return n_runs > 1 ? 2 : 0;
 }
 
+/* The graph's last inputs, if they are weights that change from run to run. */
+struct changing {
+    const struct hrf_session_config *session; /* its variables and their rounded copies */
+    int64_t *counts;                          /* of each; owned */
+};
+
+static struct changing changing_of(const struct hrf_graph *graph,
+                                   const struct hrf_session_config *session)
+{
+    const int32_t n = session->n_variables, first = graph->n_inputs - n;
+    struct changing c = { session, hrf_calloc((size_t)n + 1, sizeof *c.counts) };
+    for (int32_t i = 0; i < n; i++)
+        c.counts[i] = hrf_shape_count(&graph->values[graph->inputs[first + i]].shape);
+    return c;
+}
+
+static int64_t count_bytes(const struct changing *c)
+{
+    int64_t n_floats = 0;
+    for (int32_t i = 0; i < c->session->n_variables; i++)
+        n_floats += c->counts[i] * (c->session->rounded[i] != NULL ? 2 : 1);
+    return n_floats * (int64_t)sizeof(float);
+}
+
+/* What a step of training does with weights that the step before has updated. */
+static enum hrf_status change(struct hrf_network *network, const struct changing *c,
+                              struct hrf_error *err)
+{
+    for (int32_t i = 0; i < c->session->n_variables; i++)
+        if (c->session->rounded[i] != NULL)
+            hrf_round_floats(HRF_B16, c->session->variables[i], c->session->rounded[i],
+                             c->counts[i]);
+    return c->session->n_variables > 0 ? hrf_network_refresh(network, err) : HRF_OK;
+}
+
 /* *processor: processor seconds of all threads in one run. */
-static enum hrf_status time_runs(struct hrf_network *network, struct noise *noise, double *seconds,
-                                 int64_t n_runs, double *processor, struct hrf_error *err)
+static enum hrf_status time_runs(struct hrf_network *network, const struct changing *changing,
+                                 struct noise *noise, double *seconds, int64_t n_runs,
+                                 double *processor, struct hrf_error *err)
 {
     double spent = 0;
     for (int64_t i = -warm_up(n_runs); i < n_runs; i++) {
         const double start = hrf_clock_seconds();
         if (i == 0)
             spent = hrf_clock_process_seconds();
+        HRF_TRY(change(network, changing, err));
         HRF_TRY(hrf_network_run(network, read_noise, noise, err));
         if (i >= 0)
             seconds[i] = hrf_clock_seconds() - start;
@@ -252,8 +290,8 @@ void hrf_bench_release(struct hrf_bench *bench)
 }
 
 static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_config *config,
-                             struct noise *noise, int64_t n_runs, bool with_layers,
-                             struct hrf_bench *out, struct hrf_error *err)
+                             const struct changing *changing, struct noise *noise, int64_t n_runs,
+                             bool with_layers, struct hrf_bench *out, struct hrf_error *err)
 {
     HRF_AUTO(hrf_network) network = NULL;
     HRF_AUTO_FREE double *seconds = hrf_alloc_array((size_t)n_runs, sizeof *seconds);
@@ -265,7 +303,7 @@ static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_c
                                .convolutions = NAN,
                                .n_runs = n_runs,
                                .n_all_runs = n_runs + warm_up(n_runs) };
-    HRF_TRY(time_runs(network, noise, seconds, n_runs, &bench.processor, err));
+    HRF_TRY(time_runs(network, changing, noise, seconds, n_runs, &bench.processor, err));
     bench.median = hrf_median(seconds, (size_t)n_runs); /* sorts */
     bench.min = seconds[0];
     bench.max = seconds[n_runs - 1];
@@ -274,6 +312,7 @@ static enum hrf_status bench(struct hrf_graph *graph, const struct hrf_network_c
         status = time_layers(hrf_network_session(network), seconds, n_runs, &bench, err);
     if (status == HRF_OK)
         status = take_facts(&bench, network, config->layout, err);
+    bench.memory.weight_bytes += count_bytes(changing); /* beside what kernels pack */
     if (status == HRF_OK)
         status = sum_processor(config->comm, &bench.processor, err);
     take_device(&bench, network);
@@ -294,17 +333,23 @@ enum hrf_status hrf_bench_run(struct hrf_graph *graph, const struct hrf_network_
     HRF_AUTO(hrf_calibration) calibration = NULL;
     HRF_AUTO_FREE struct noise *noise = hrf_calloc((size_t)graph->n_inputs, sizeof *noise);
     const int32_t n_inputs = graph->n_inputs;
+    const struct changing changing = changing_of(graph, &config->session);
     if (hrf_precision_row(config->session.precision)->needs_scales &&
         config->session.n_ranges == 0 && !hrf_lower_brings_scales(graph)) {
-        HRF_TRY(calibrate(graph, &config->session, &calibration, err));
+        const enum hrf_status done = calibrate(graph, &config->session, &calibration, err);
+        if (done != HRF_OK) {
+            hrf_free(changing.counts);
+            return done;
+        }
         hrf_calibrated_init(calibration, &calibrated);
         whole.session.ranges = calibrated.ranges;
         whole.session.n_ranges = calibrated.n_ranges;
     }
     for (int32_t i = 0; i < n_inputs; i++)
         noise_init(&graph->values[graph->inputs[i]].shape, &noise[i]);
-    enum hrf_status status = bench(graph, &whole, noise, n_runs, with_layers, out, err);
+    enum hrf_status status = bench(graph, &whole, &changing, noise, n_runs, with_layers, out, err);
     for (int32_t i = 0; i < n_inputs; i++)
         hrf_free(noise[i].table);
+    hrf_free(changing.counts);
     return status;
 }

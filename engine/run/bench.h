@@ -39,10 +39,11 @@ struct hrf_bench {
 
 /* The input shapes of `graph` must be set. Its constants are dropped (hrf_graph_drop_constants()),
  * so that the resident memory is that of the network alone. Inputs are seeded noise. Two warm-up
- * runs come first unless n_runs is 1. `with_layers` also times each layer, alone and within the
- * network, which takes about twice as long again; only for one rank without bands. `memory` is that
- * of the rank that needs most. With a comm this is collective, and all results except the ranks'
- * own times are rank 0's. */
+ * runs come first unless n_runs is 1. If the session of `config` has variables, each run
+ * rounds them and refreshes the kernels first, as a step of training does. `with_layers` also times
+ * each layer, alone and within the network, which takes about twice as long again; only for one
+ * rank without bands. `memory` is that of the rank that needs most. With a comm this is collective,
+ * and all results except the ranks' own times are rank 0's. */
 HRF_CHECKED enum hrf_status hrf_bench_run(struct hrf_graph *graph,
                                           const struct hrf_network_config *config, int64_t n_runs,
                                           bool with_layers, struct hrf_bench *out,

@@ -83,7 +83,7 @@ enum hrf_status hrf_network_create(const struct hrf_graph *graph,
 {
     enum { WATCHDOG_MS = 600000 };
     HRF_AUTO(hrf_network) n = hrf_calloc(1, sizeof *n);
-    n->n_inputs = graph->n_inputs;
+    n->n_inputs = graph->n_inputs - config->session.n_variables;
     n->n_outputs = graph->n_outputs;
     const struct hrf_backend_ops *backend;
     HRF_TRY(hrf_backend_choose(config->session.device, &backend, NULL, err));
@@ -151,8 +151,10 @@ enum hrf_status hrf_network_refresh(struct hrf_network *n, struct hrf_error *err
 {
     if (n->rank != NULL)
         return hrf_rank_refresh(n->rank, err);
+    if (n->session != NULL)
+        return hrf_session_refresh(n->session, err);
     if (n->parallel == NULL)
-        return hrf_error_set(err, HRF_E_BUG, "weights change on several ranks only");
+        return hrf_error_set(err, HRF_E_BUG, "weights do not change in bands");
     hrf_parallel_refresh(n->parallel);
     return HRF_OK;
 }

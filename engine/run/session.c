@@ -1012,6 +1012,7 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
     HRF_TRY(check_config(config, &ops, NULL, err));
     if (config->pixels != NULL || (config->narrow_input && ops->device == NULL))
         HRF_TRY(hrf_pass_narrow_input(prepared, err));
+    hrf_session_close_variables(config, prepared);
     HRF_TRY(hrf_session_create_prepared(&prepared, config, NULL, out, err));
     (*out)->operations = operations;
     hrf_strbuf_adds(&notes, (*out)->notes.text); /* notes of the device come last */

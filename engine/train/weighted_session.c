@@ -30,9 +30,8 @@ void hrf_trained_mark(const struct hrf_trained_list *trained, struct hrf_graph *
 void hrf_trained_round(const struct hrf_trained_list *trained)
 {
     for (int32_t i = 0; i < trained->n && trained->rounded != NULL; i++) {
-        const int64_t n = hrf_shape_count(&trained->items[i].shape);
-        for (int64_t k = 0; k < n; k++)
-            trained->rounded[i][k] = hrf_round_to(HRF_B16, trained->items[i].numbers[k]);
+        const struct hrf_trained_tensor *t = &trained->items[i];
+        hrf_round_floats(HRF_B16, t->numbers, trained->rounded[i], hrf_shape_count(&t->shape));
     }
 }
 

@@ -81,7 +81,7 @@ if "$python" -c 'from importlib.util import find_spec as has; exit(not (has("h5p
         expect_code 0 "$python" "$HRF_SOURCE_DIR/tools/reference/step_bench.py" $what "$scratch/steps" vit_s16 --engine "$engine" \
             --size 32 --batch 1 --rounds 1 --steps 1 --threads 1
     done
-    grep -qE '^vit_s16 +32 px, batch 1: [0-9.]+ s a step, PyTorch [^ ]+ [0-9.]+ s \([0-9.]+\); processor ' "$scratch/out" ||
+    grep -qE '^vit_s16 +fp32 32 px, batch 1: [0-9.]+ s a step, PyTorch [^ ]+ [0-9.]+ s \([0-9.]+\); processor ' "$scratch/out" ||
         { cat "$scratch/out"; fail "step_bench.py: other words"; }
 else
     echo "skipped: PyTorch, torchvision or h5py is missing"

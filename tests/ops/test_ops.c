@@ -3,10 +3,12 @@
 
 #include "engine/backend/backend.h"
 #include "engine/ir/number.h"
+#include "engine/ir/op.h"
 #include "tests/ops/cases.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void describe(const struct hrf_graph *graph, char *text, size_t size)
@@ -167,12 +169,12 @@ static void walk_node(struct walk *w, const struct op_case *of, const char *prec
             inputs[i] = random_numbers(&graph->values[node->inputs[i]], &random);
     void *wanted = truth != NULL ? compute(truth, w->on_ref, graph, node, inputs) : NULL;
     float *right = wanted != NULL ? as_floats(y, wanted) : NULL;
-    for (highest = HRF_ISA_ANY; highest <= HRF_ISA_AVX512_BF16; highest++) {
+    for (highest = HRF_ISA_ANY; highest <= HRF_ISA_AMX; highest++) {
         const struct hrf_kernel_row *first = hrf_kernel_find(&table, graph, node, NULL);
         for (int r = 0; table.rows[r] != NULL; r++)
             w->n_chosen[r] += table.rows[r] == first;
     }
-    highest = HRF_ISA_AVX512_BF16;
+    highest = HRF_ISA_AMX;
     for (int r = 0; table.rows[r] != NULL; r++) {
         const struct hrf_kernel_row *row = table.rows[r];
         if (hrf_kernel_misfit(&table, row, graph, node) != NULL)
@@ -220,15 +222,15 @@ static void walk_made(struct walk *w, enum hrf_op op, const struct hrf_value *in
                       const struct hrf_value *output, const struct hrf_attributes *attributes)
 {
     static const struct op_case made = { .name = "made", .tolerance = 3e-5 };
-    static const char *const names[] = { "a", "b", "c" };
+    static const char *const names[] = { "a", "b", "c", "d", "e" };
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_graph *graph = NULL;
-    int32_t values[4] = { HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE, HRF_NO_VALUE };
+    int32_t values[6];
     assert_int_equal(hrf_graph_create("made", &graph, &err), HRF_OK);
     for (int32_t i = 0; i <= n; i++) {
         const struct hrf_value *value = i < n ? &inputs[i] : output;
         assert_int_equal(hrf_graph_add_value(graph, i < n ? names[i] : "y", value->dtype,
-                                             &value->shape, NULL, &values[i], &err),
+                                             &value->shape, value->data, &values[i], &err),
                          HRF_OK);
         graph->values[values[i]].quantization = value->quantization;
     }
@@ -236,6 +238,103 @@ static void walk_made(struct walk *w, enum hrf_op op, const struct hrf_value *in
         hrf_graph_add_node(graph, op, "node", values, n, &values[n], 1, attributes, &err), HRF_OK);
     walk_node(w, &made, "as it is", graph, &graph->nodes[0], 1);
     hrf_graph_destroy(graph);
+}
+
+static int64_t pick(struct hrf_random *random, int64_t low, int64_t high)
+{
+    return low + (int64_t)(hrf_random_unit(random) * (double)(high - low + 1));
+}
+
+/* A size of an image that gives this window an output, in a third of the cases a large one. */
+static int64_t pick_side(struct hrf_random *random, const struct hrf_window *w, int i)
+{
+    const int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1;
+    const int64_t least = span - w->pad_begin[i] - w->pad_end[i];
+    return (least > 1 ? least : 1) + pick(random, 0, pick(random, 0, 2) == 0 ? 45 : 12);
+}
+
+/* Products of bfloat16 as steps of training have them: both matrices come at run time. */
+static void walk_products_of_pairs(struct walk *w, uint64_t seed)
+{
+    struct hrf_random random = hrf_random_init(seed);
+    const enum hrf_dtype type = pick(&random, 0, 1) ? HRF_F32 : HRF_B16;
+    const int64_t rows = pick(&random, 1, 150), depth = pick(&random, 1, 150);
+    const int64_t columns = pick(&random, 1, 300), n = pick(&random, 1, 3);
+    struct hrf_attributes a = hrf_attributes_of(HRF_OP_GEMM);
+    a.gemm.transpose_a = pick(&random, 0, 1);
+    a.gemm.transpose_b = pick(&random, 0, 1);
+    a.gemm.alpha = pick(&random, 0, 2) > 0 ? 1 : 0.5f;
+    const struct hrf_value u = { .dtype = HRF_B16,
+                                 .shape = a.gemm.transpose_a ? SHAPE(depth, rows)
+                                                             : SHAPE(rows, depth) };
+    const struct hrf_value v = { .dtype = HRF_B16,
+                                 .shape = a.gemm.transpose_b ? SHAPE(columns, depth)
+                                                             : SHAPE(depth, columns) };
+    const struct hrf_value y = { .dtype = type, .shape = SHAPE(rows, columns) };
+    walk_made(w, HRF_OP_GEMM, (struct hrf_value[]){ u, v }, 2, &y, &a);
+    const struct hrf_attributes plain = hrf_attributes_of(HRF_OP_MATMUL);
+    const struct hrf_value many = { .dtype = HRF_B16, .shape = SHAPE(n, rows, depth) };
+    const struct hrf_value one = { .dtype = HRF_B16, .shape = SHAPE(depth, columns) };
+    const struct hrf_value all = { .dtype = type, .shape = SHAPE(n, rows, columns) };
+    walk_made(w, HRF_OP_MATMUL, (struct hrf_value[]){ many, one }, 2, &all, &plain);
+
+    /* What lies between them, in 16 bits: more numbers than are computed at a time. */
+    float numbers[4][24];
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < 24; i++)
+            numbers[k][i] = (float)hrf_random_unit(&random) + 0.5f;
+    const struct hrf_value image = { .dtype = HRF_B16,
+                                     .shape = SHAPE(n, 24, pick(&random, 1, 20), 11) };
+    struct hrf_attributes f = hrf_attributes_of(HRF_OP_BATCH_NORM);
+    struct hrf_value normed[5] = { image };
+    for (int k = 0; k < 4; k++)
+        normed[1 + k] = (struct hrf_value){ .dtype = HRF_F32,
+                                            .shape = SHAPE(24),
+                                            .data = numbers[k] };
+    f.activation = pick(&random, 0, 1) ? HRF_ACT_RELU : HRF_ACT_NONE;
+    walk_made(w, HRF_OP_BATCH_NORM, normed, 5, &image, &f);
+    f = hrf_attributes_of(HRF_OP_RELU);
+    walk_made(w, HRF_OP_RELU, &image, 1, &image, &f);
+    f = hrf_attributes_of(HRF_OP_FUNCTION_GRADIENT);
+    f.function = pick(&random, 0, 1) ? HRF_OP_GELU : HRF_OP_ELU;
+    walk_made(w, HRF_OP_FUNCTION_GRADIENT, (struct hrf_value[]){ image, image }, 2, &image, &f);
+
+    struct hrf_attributes c = hrf_attributes_of(HRF_OP_CONV_WEIGHT_GRADIENT);
+    for (int i = 0; i < 2; i++) {
+        c.window.kernel[i] = pick(&random, 1, 5);
+        c.window.stride[i] = pick(&random, 1, 3);
+        c.window.dilation[i] = pick(&random, 1, 2);
+        c.window.pad_begin[i] = pick(&random, 0, c.window.kernel[i] - 1);
+        c.window.pad_end[i] = pick(&random, 0, c.window.kernel[i] - 1);
+    }
+    const struct hrf_value x = { .dtype = HRF_B16,
+                                 .shape = SHAPE(n, pick(&random, 1, 70),
+                                                pick_side(&random, &c.window, 0),
+                                                pick_side(&random, &c.window, 1)) };
+    const int64_t out = pick(&random, 1, 70);
+    const struct hrf_value dy = { .dtype = HRF_B16,
+                                  .shape = SHAPE(
+                                      n, out, hrf_window_output(&c.window, 0, x.shape.dims[2]),
+                                      hrf_window_output(&c.window, 1, x.shape.dims[3])) };
+    const struct hrf_value weights = { .dtype = HRF_F32,
+                                       .shape = SHAPE(out, x.shape.dims[1], c.window.kernel[0],
+                                                      c.window.kernel[1]) };
+    walk_made(w, HRF_OP_CONV_WEIGHT_GRADIENT, (struct hrf_value[]){ x, dy }, 2, &weights, &c);
+
+    struct hrf_attributes t = hrf_attributes_of(HRF_OP_ATTENTION_GRADIENT);
+    const int64_t heads = pick(&random, 1, 3), d = pick(&random, 1, 40);
+    const int64_t queries = pick(&random, 1, 200), keys = pick(&random, 1, 100);
+    t.attention.scale = pick(&random, 0, 1) ? 0.25f : 0;
+    t.attention.causal = pick(&random, 0, 2) == 0;
+    t.attention.transpose_k = pick(&random, 0, 1);
+    const struct hrf_value q = { .dtype = HRF_B16, .shape = SHAPE(n, heads, queries, d) };
+    const struct hrf_value values = { .dtype = HRF_B16, .shape = SHAPE(n, heads, keys, d) };
+    const struct hrf_value turned = { .dtype = HRF_B16, .shape = SHAPE(n, heads, d, keys) };
+    const struct hrf_value parts = { .dtype = type,
+                                     .shape = SHAPE(n, heads, queries + 2 * keys, d) };
+    walk_made(w, HRF_OP_ATTENTION_GRADIENT,
+              (struct hrf_value[]){ q, t.attention.transpose_k ? turned : values, values, q }, 4,
+              &parts, &t);
 }
 
 static void walk_what_passes_and_ranks_make(struct walk *w)
@@ -294,6 +393,8 @@ static void every_row_agrees_with_the_reference_and_is_chosen_somewhere(void **s
     (void)state;
     const struct hrf_backend_config config = { .n_threads = 2, .device_index = -1 };
     struct walk w = { .n_walked = { 0 } };
+    const char *text = getenv("HRF_TEST_PRODUCTS"); /* for a longer search */
+    const uint64_t n_products = text != NULL ? strtoull(text, NULL, 10) : 12;
     assert_int_equal(hrf_backend_open("cpu", &w.cpu, NULL), HRF_OK);
     assert_int_equal(hrf_backend_open("ref", &w.ref, NULL), HRF_OK);
     assert_int_equal(w.cpu->create(&config, &w.on_cpu, NULL), HRF_OK);
@@ -303,6 +404,8 @@ static void every_row_agrees_with_the_reference_and_is_chosen_somewhere(void **s
         for (int k = 0; k < WALKED_CASES && k < op_cases[i].n_cases; k++)
             walk_case(&w, &op_cases[i], (uint64_t)(1000 * i + k));
     walk_what_passes_and_ranks_make(&w);
+    for (uint64_t seed = 1; seed <= n_products; seed++)
+        walk_products_of_pairs(&w, seed);
     int n_missing = 0;
     for (int r = 0; w.cpu->kernels->rows[r] != NULL; r++) {
         const struct hrf_kernel_row *row = w.cpu->kernels->rows[r];

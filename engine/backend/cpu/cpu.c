@@ -183,6 +183,8 @@ static bool has_isa(enum hrf_isa isa)
         return hrf_cpu_has_avx512_vnni();
     case HRF_ISA_AVX512_BF16:
         return hrf_cpu_has_avx512_bf16();
+    case HRF_ISA_AMX:
+        return hrf_cpu_has_amx();
     }
     return false;
 }
@@ -210,6 +212,9 @@ static const struct hrf_kernel_row *const rows[] = {
     /* Convolutions and products */
     &hrf_cpu_integer_winograd,
     &hrf_cpu_depthwise_bytes,
+#ifdef HRF_BUILD_AMX
+    &hrf_cpu_amx_product,
+#endif
     &hrf_cpu_product_of_pairs,
     &hrf_cpu_product,
     &hrf_cpu_groups_of_pairs,
@@ -256,6 +261,16 @@ static const struct hrf_kernel_row *const rows[] = {
          .misfit = binary_misfit,
          LOOP_AVX512(.function = hrf_cpu_binary) },
 #endif
+#ifdef HRF_BUILD_AMX
+    ROW{ .name = "weight gradient:amx_bf16",
+         HRF_ROW_OPS(HRF_OP_CONV_WEIGHT_GRADIENT),
+         .forms = HRF_FORM_HALF,
+         .isa = HRF_ISA_AMX,
+         .misfit = hrf_cpu_amx_weight_gradient_misfit,
+         .compile = compile,
+         .own = &(const struct loop){ .function = hrf_cpu_amx_weight_gradient,
+                                      .workspace = hrf_cpu_amx_weight_gradient_workspace } },
+#endif
     ROW{ .name = "pool",
          HRF_ROW_OPS(HRF_OP_MAX_POOL),
          .extras = HRF_STRIDED,
@@ -282,6 +297,32 @@ static const struct hrf_kernel_row *const rows[] = {
          .is_op = hrf_integer_has,
          .forms = HRF_FORM_INTEGER,
          .compile = hrf_integer_compile },
+    ROW{ .name = "functions",
+         .is_op = hrf_op_is_unary,
+         .forms = HRF_FORM_HALF,
+         .compile = compile,
+         .own = &(const struct loop){ .function = hrf_cpu_unary } },
+    ROW{ .name = "batch norm",
+         HRF_ROW_OPS(HRF_OP_BATCH_NORM),
+         .forms = HRF_FORM_HALF,
+         .compile = compile,
+         .own = &(const struct loop){ .function = hrf_cpu_batch_norm,
+                                      .prepare = hrf_cpu_prepare_batch_norm } },
+    ROW{ .name = "function gradient",
+         HRF_ROW_OPS(HRF_OP_FUNCTION_GRADIENT),
+         .forms = HRF_FORM_HALF,
+         .compile = compile,
+         .own = &(const struct loop){ .function = hrf_cpu_function_gradient } },
+#ifdef HRF_BUILD_AMX
+    ROW{ .name = "attention gradient:amx_bf16",
+         HRF_ROW_OPS(HRF_OP_ATTENTION_GRADIENT),
+         .forms = HRF_FORM_HALF,
+         .isa = HRF_ISA_AMX,
+         .misfit = hrf_cpu_amx_attention_gradient_misfit,
+         .compile = compile,
+         .own = &(const struct loop){ .function = hrf_cpu_amx_attention_gradient,
+                                      .workspace = hrf_cpu_amx_attention_gradient_workspace } },
+#endif
     ROW{ .name = "cast",
          HRF_ROW_OPS(HRF_OP_CAST),
          .forms = HRF_FORM_HALF,

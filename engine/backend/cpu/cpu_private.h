@@ -36,7 +36,7 @@ extern const struct hrf_kernel_row hrf_cpu_attention_long, hrf_cpu_attention_fix
     hrf_cpu_attention_of_pairs, hrf_cpu_attention_heads, hrf_cpu_attention_long_plain,
     hrf_cpu_attention_plain;
 extern const struct hrf_kernel_row hrf_cpu_conv_weight_gradient,
-    hrf_cpu_conv_weight_gradient_avx512;
+    hrf_cpu_conv_weight_gradient_avx512, hrf_cpu_amx_product;
 extern const struct hrf_kernel_row hrf_cpu_byte_attention, hrf_cpu_byte_attention_avx512;
 
 /* Texts of misfit() that several rows use (struct hrf_kernel_row). */
@@ -89,11 +89,16 @@ hrf_cpu_function hrf_cpu_gemm, hrf_cpu_matmul, hrf_cpu_max_pool, hrf_cpu_average
     hrf_cpu_performer_apply, hrf_cpu_layer_norm, hrf_cpu_group_norm, hrf_cpu_swiglu, hrf_cpu_where,
     hrf_cpu_select_max, hrf_cpu_top_k_mask;
 hrf_cpu_function hrf_cpu_function_gradient, hrf_cpu_max_pool_gradient, hrf_cpu_gather_gradient,
-    hrf_cpu_depthwise_weight_gradient, hrf_cpu_tiled_weight_gradient, hrf_cpu_attention_gradient;
+    hrf_cpu_depthwise_weight_gradient, hrf_cpu_tiled_weight_gradient, hrf_cpu_amx_weight_gradient,
+    hrf_cpu_attention_gradient, hrf_cpu_amx_attention_gradient;
 const char *hrf_cpu_depthwise_weight_gradient_misfit(const struct hrf_graph *graph,
                                                      const struct hrf_node *node);
 const char *hrf_cpu_tiled_weight_gradient_misfit(const struct hrf_graph *graph,
                                                  const struct hrf_node *node);
+const char *hrf_cpu_amx_weight_gradient_misfit(const struct hrf_graph *graph,
+                                               const struct hrf_node *node);
+const char *hrf_cpu_amx_attention_gradient_misfit(const struct hrf_graph *graph,
+                                                  const struct hrf_node *node);
 /* Sets to[i] = dy[i] times the derivative at x[i] of a function that has vector loops; false: it
  * has none. One thread. */
 bool hrf_cpu_derive(enum hrf_op function, const struct hrf_attributes *attributes, const float *x,
@@ -111,6 +116,7 @@ typedef size_t hrf_cpu_workspace(const struct hrf_spec *spec);
 hrf_cpu_workspace hrf_cpu_gemm_workspace, hrf_cpu_matmul_workspace, hrf_cpu_performer_workspace,
     hrf_cpu_layer_norm_workspace, hrf_cpu_reduction_workspace,
     hrf_cpu_depthwise_weight_gradient_workspace, hrf_cpu_tiled_weight_gradient_workspace,
+    hrf_cpu_amx_weight_gradient_workspace, hrf_cpu_amx_attention_gradient_workspace,
     hrf_cpu_attention_gradient_workspace;
 
 /* Turns BATCH_NORM's constants into a factor (input 1) and a shift (input 2). */

@@ -2,6 +2,7 @@
  *
  * Images are processed a few at a time if the operator allows it: float32 copies of a whole batch
  * would take more memory than 16-bit floats save, and would not stay in the caches. */
+#include "engine/backend/cpu/narrow_floats.h"
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
@@ -37,9 +38,9 @@ static void convert(enum hrf_dtype from_type, const void *from, enum hrf_dtype t
         const void *in = (const char *)from + first * from_size;
         void *out = (char *)to + first * to_size;
         if (to_type == HRF_F32)
-            hrf_floats_from(from_type, in, out, count);
+            hrf_cpu_widen(from_type, in, out, count);
         else if (from_type == HRF_F32)
-            hrf_floats_to(to_type, in, out, count);
+            hrf_cpu_narrow(to_type, in, out, count);
     }
 }
 

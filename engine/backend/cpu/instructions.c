@@ -5,6 +5,7 @@
 #include "base/processor.h"
 
 #include <oneapi/dnnl/dnnl.h>
+
 #ifdef HRF_BUILD_AVX512
 #include <cpuid.h>
 #endif
@@ -21,9 +22,18 @@ enum { IS_EMULATED = false };
 #endif
 #endif
 
+int hrf_cpu_isa(void)
+{
+    static _Atomic int known; /* 0: not asked yet */
+    int isa = known;
+    if (isa == 0)
+        known = isa = (int)dnnl_get_effective_cpu_isa();
+    return isa;
+}
+
 static bool has(dnnl_cpu_isa_t isa)
 {
-    return (dnnl_get_effective_cpu_isa() & isa) == isa;
+    return (hrf_cpu_isa() & (int)isa) == (int)isa;
 }
 
 bool hrf_cpu_has_avx2(void)

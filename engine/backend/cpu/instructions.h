@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* What dnnl_get_effective_cpu_isa() says, asked once: it asks a processor with AMX again each time,
+ * and in a virtual machine the hypervisor answers, which takes longer than many a loop. */
+int hrf_cpu_isa(void);
 bool hrf_cpu_has_avx2(void); /* and FMA */
 /* Only where kernels for AVX-512 are built. */
 bool hrf_cpu_has_avx512(void);      /* F, DQ, BW and VL */

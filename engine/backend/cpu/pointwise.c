@@ -1,5 +1,6 @@
 /* pointwise.c - operators that read each element once: activations, sums, scale and shift. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/narrow_floats.h"
 #include "engine/backend/cpu/plain/binary.h"
 #include "engine/backend/cpu/plain/functions.h"
 
@@ -115,12 +116,18 @@ void hrf_cpu_activate(const struct hrf_attributes *attributes, float *x, int64_t
 
 void hrf_cpu_unary(const struct hrf_spec *spec, const struct hrf_kernel_call *call)
 {
-    const float *x = hrf_spec_data(spec, call, 0);
-    int64_t n = hrf_shape_count(&spec->output.shape);
+    const void *x = hrf_spec_data(spec, call, 0);
+    const enum hrf_dtype x_type = spec->inputs[0].dtype, y_type = spec->output.dtype;
+    const int64_t n = hrf_shape_count(&spec->output.shape);
+    const int64_t piece = x_type == HRF_F32 && y_type == HRF_F32 ? PIECE : HRF_HALVES_PIECE;
 #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < n; first += PIECE)
-        unary_piece(spec->op, &spec->attributes, x + first, hrf_floats(call) + first,
-                    n - first < PIECE ? n - first : PIECE);
+    for (int64_t first = 0; first < n; first += piece) {
+        const int64_t count = hrf_min(n - first, piece);
+        float own[HRF_HALVES_PIECE];
+        unary_piece(spec->op, &spec->attributes, hrf_cpu_read(x_type, x, first, count, own),
+                    hrf_cpu_place(y_type, call->output, first, own), count);
+        hrf_cpu_finish(y_type, call->output, first, count, own);
+    }
 }
 
 static float binary_one(enum hrf_op op, float a, float b)
@@ -276,20 +283,27 @@ void hrf_cpu_batch_norm(const struct hrf_spec *spec, const struct hrf_kernel_cal
     int64_t channels = shape->dims[1], n = hrf_shape_count(shape), inner = 1;
     for (int32_t i = 2; i < shape->rank && shape->rank != 4; i++)
         inner *= shape->dims[i];
-    const float *x = hrf_spec_data(spec, call, 0);
-    const float *s = hrf_spec_data(spec, call, 1), *t = hrf_spec_data(spec, call, 2);
-    float *y = call->output;
-    int64_t length = inner > 1 ? inner : channels;
+    const void *from = hrf_spec_data(spec, call, 0);
+    const float *scales = hrf_spec_data(spec, call, 1), *shifts = hrf_spec_data(spec, call, 2);
+    const enum hrf_dtype x_type = spec->inputs[0].dtype, y_type = spec->output.dtype;
+    const int64_t length = inner > 1 ? inner : channels;
+    const int64_t piece = x_type == HRF_F32 && y_type == HRF_F32 ? length : HRF_HALVES_PIECE;
 #pragma omp parallel for schedule(static)
-    for (int64_t line = 0; line < n / length; line++) {
-        int64_t first = line * length;
-        float one_s = s[line % channels], one_t = t[line % channels];
-        if (inner == 1 && spec->attributes.activation == HRF_ACT_RELU) {
-            scale_shift_relu(x + first, s, t, y + first, length);
-            continue;
+    for (int64_t line = 0; line < n / length; line++)
+        for (int64_t begin = 0; begin < length; begin += piece) {
+            const int64_t first = line * length + begin, count = hrf_min(length - begin, piece);
+            const float one_s = scales[line % channels], one_t = shifts[line % channels];
+            const float *s = scales + begin, *t = shifts + begin;
+            float own[HRF_HALVES_PIECE];
+            const float *x = hrf_cpu_read(x_type, from, first, count, own);
+            float *y = hrf_cpu_place(y_type, call->output, first, own);
+            if (inner == 1 && spec->attributes.activation == HRF_ACT_RELU) {
+                scale_shift_relu(x, s, t, y, count);
+            } else {
+                for (int64_t i = 0; i < count; i++)
+                    y[i] = inner > 1 ? x[i] * one_s + one_t : x[i] * s[i] + t[i];
+                hrf_cpu_activate(&spec->attributes, y, count);
+            }
+            hrf_cpu_finish(y_type, call->output, first, count, own);
         }
-        for (int64_t i = 0; i < length; i++)
-            y[first + i] = inner > 1 ? x[first + i] * one_s + one_t : x[first + i] * s[i] + t[i];
-        hrf_cpu_activate(&spec->attributes, y + first, length);
-    }
 }

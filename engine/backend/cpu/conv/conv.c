@@ -503,9 +503,9 @@ const char *hrf_cpu_conv_transpose_misfit(const struct hrf_graph *graph,
 
 bool hrf_cpu_conv_half_fits(const struct hrf_graph *graph, const struct hrf_node *node)
 {
-    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    if (node->op != HRF_OP_CONV || !hrf_cpu_comes_at_run_time(graph, node) ||
-        (isa & dnnl_cpu_isa_avx512_core_bf16) != dnnl_cpu_isa_avx512_core_bf16 ||
+    const int isa = hrf_cpu_isa(), bf16 = (int)dnnl_cpu_isa_avx512_core_bf16;
+    if ((node->op != HRF_OP_CONV && node->op != HRF_OP_CONV_TRANSPOSE) ||
+        !hrf_cpu_comes_at_run_time(graph, node) || (isa & bf16) != bf16 ||
         graph->values[node->inputs[HRF_CONV_X]].dtype != HRF_B16)
         return false;
     if (!hrf_node_has_input(node, HRF_CONV_RESIDUAL))
@@ -517,14 +517,14 @@ double hrf_cpu_native_speed(const struct hrf_graph *graph, const struct hrf_node
 {
     if (!hrf_cpu_conv_half_fits(graph, node))
         return 1;
-    return dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx512_core_amx ? HRF_CPU_AMX_SPEED : 2;
+    return hrf_cpu_isa() == (int)dnnl_cpu_isa_avx512_core_amx ? HRF_CPU_AMX_SPEED : 2;
 }
 
 /* True if oneDNN's sums of products are exact: without VNNI it adds pairs of products in 16
  * bits. */
 static bool sums_exactly(void)
 {
-    switch (dnnl_get_effective_cpu_isa()) {
+    switch (hrf_cpu_isa()) {
     case dnnl_cpu_isa_avx2_vnni:
     case dnnl_cpu_isa_avx512_core_vnni:
     case dnnl_cpu_isa_avx512_core_bf16:
@@ -606,6 +606,15 @@ static const char *conv_misfit(const struct hrf_graph *graph, const struct hrf_n
                : NULL;
 }
 
+static const char *transposed_misfit(const struct hrf_graph *graph, const struct hrf_node *node)
+{
+    const char *reason = hrf_cpu_conv_transpose_misfit(graph, node);
+    if (reason == NULL && hrf_node_form(graph, node) == HRF_FORM_HALF &&
+        !hrf_cpu_conv_half_fits(graph, node))
+        return "this processor multiplies no such numbers";
+    return reason;
+}
+
 const struct hrf_kernel_row hrf_cpu_onednn_integer = {
     .name = "oneDNN int8",
     HRF_ROW_OPS(HRF_OP_CONV, HRF_OP_CONV_TRANSPOSE, HRF_OP_GEMM),
@@ -625,7 +634,7 @@ const struct hrf_kernel_row hrf_cpu_onednn = {
 const struct hrf_kernel_row hrf_cpu_onednn_transposed = {
     .name = "oneDNN transposed",
     HRF_ROW_OPS(HRF_OP_CONV_TRANSPOSE),
-    .forms = HRF_FORM_FLOAT,
-    .misfit = hrf_cpu_conv_transpose_misfit,
+    .forms = HRF_FORM_FLOAT | HRF_FORM_HALF,
+    .misfit = transposed_misfit,
     .compile = conv_compile,
 };

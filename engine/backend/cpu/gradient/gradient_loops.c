@@ -1,16 +1,13 @@
 /* gradient_loops.c - the other operators of graphs of gradients. Each number of the output is made
  * by one thread, in one order. */
 #include "engine/backend/cpu/cpu_private.h"
+#include "engine/backend/cpu/narrow_floats.h"
 #include "engine/backend/formulas.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 /* ---- functions of one number ---- */
-
-/* Elements per piece of work. */
-enum { PIECE = 1 << 12 };
 
 static double logistic(double x)
 {
@@ -49,14 +46,20 @@ void hrf_cpu_function_gradient(const struct hrf_spec *spec, const struct hrf_ker
 {
     const struct hrf_attributes *a = &spec->attributes;
     const enum hrf_op function = (enum hrf_op)a->function;
-    const float *x = hrf_spec_data(spec, call, 0), *dy = hrf_spec_data(spec, call, 1);
+    const enum hrf_dtype x_type = spec->inputs[0].dtype, dy_type = spec->inputs[1].dtype;
+    const enum hrf_dtype y_type = spec->output.dtype;
+    const void *of_x = hrf_spec_data(spec, call, 0), *of_dy = hrf_spec_data(spec, call, 1);
     const int64_t n = hrf_shape_count(&spec->output.shape);
 #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < n; first += PIECE) {
-        const int64_t count = hrf_min(n - first, PIECE);
-        float *to = hrf_floats(call) + first;
-        if (!hrf_cpu_derive(function, a, x + first, dy + first, to, count))
-            loops[function - HRF_OP_RELU](a, x + first, dy + first, to, count);
+    for (int64_t first = 0; first < n; first += HRF_HALVES_PIECE) {
+        const int64_t count = hrf_min(n - first, HRF_HALVES_PIECE);
+        float own[3][HRF_HALVES_PIECE];
+        const float *x = hrf_cpu_read(x_type, of_x, first, count, own[0]);
+        const float *dy = hrf_cpu_read(dy_type, of_dy, first, count, own[1]);
+        float *to = hrf_cpu_place(y_type, call->output, first, own[2]);
+        if (!hrf_cpu_derive(function, a, x, dy, to, count))
+            loops[function - HRF_OP_RELU](a, x, dy, to, count);
+        hrf_cpu_finish(y_type, call->output, first, count, own[2]);
     }
 }
 
@@ -65,33 +68,52 @@ void hrf_cpu_function_gradient(const struct hrf_spec *spec, const struct hrf_ker
 /* Channels of one image that a thread does at a time. */
 enum { CHANNELS = 64 };
 
-/* For each of n channels the pixel of the window of output (oy, ox) that has the first greatest
- * number; -1: the window sees padding alone. */
-static void find_greatest(const struct hrf_spec *spec, const float *x, int64_t oy, int64_t ox,
-                          int64_t n, int64_t *best)
+/* Elements of an image's window along one axis that lie in it: [begin, end). */
+static void clip_window(const struct hrf_window *w, int i, int64_t out, int64_t size,
+                        int64_t *begin, int64_t *end)
+{
+    const int64_t first = out * w->stride[i] - w->pad_begin[i], step = w->dilation[i];
+    *begin = first >= 0 ? 0 : hrf_ceil_div(-first, step);
+    *end = first >= size ? 0 : hrf_min(w->kernel[i], hrf_ceil_div(size - first, step));
+}
+
+/* Gives the n channels of output (oy, ox) to the pixel of its window that has the first greatest
+ * number: a NaN, if there is one. None, if the window sees padding alone. */
+static void give_greatest(const struct hrf_spec *spec, const float *x, int64_t oy, int64_t ox,
+                          int64_t n, const float *dy, float *dx)
 {
     const struct hrf_window *w = &spec->attributes.window;
-    const int64_t *in = spec->inputs[0].shape.dims;
+    const int64_t *in = spec->inputs[0].shape.dims, channels = in[1];
+    int64_t y0, y1, x0, x1;
     float greatest[CHANNELS];
-    for (int64_t c = 0; c < n; c++) {
-        greatest[c] = -FLT_MAX;
+    int32_t best[CHANNELS];
+    clip_window(w, 0, oy, in[2], &y0, &y1);
+    clip_window(w, 1, ox, in[3], &x0, &x1);
+    const int64_t top = oy * w->stride[0] - w->pad_begin[0];
+    const int64_t left = ox * w->stride[1] - w->pad_begin[1];
+    for (int64_t c = 0; c < CHANNELS; c++) {
+        greatest[c] = -INFINITY;
         best[c] = -1;
     }
-    for (int64_t ky = 0; ky < w->kernel[0]; ky++)
-        for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
-            const int64_t y = oy * w->stride[0] - w->pad_begin[0] + ky * w->dilation[0];
-            const int64_t u = ox * w->stride[1] - w->pad_begin[1] + kx * w->dilation[1];
-            if (y < 0 || y >= in[2] || u < 0 || u >= in[3])
-                continue;
-            const int64_t pixel = y * in[3] + u;
+    for (int64_t ky = y0; ky < y1; ky++)
+        for (int64_t kx = x0; kx < x1; kx++) {
+            const int64_t pixel = (top + ky * w->dilation[0]) * in[3] + left + kx * w->dilation[1];
+            const float *value = x + pixel * channels;
+            const int32_t element = (int32_t)(ky * w->kernel[1] + kx);
             for (int64_t c = 0; c < n; c++) {
-                const float value = x[pixel * in[1] + c];
-                const bool is_nan = value != value && greatest[c] == greatest[c];
-                if (best[c] < 0 || value > greatest[c] || is_nan) {
-                    greatest[c] = value;
-                    best[c] = pixel;
-                }
+                const float v = value[c], most = greatest[c];
+                const int more = (best[c] < 0) | (v > most) | ((v != v) & (most == most));
+                greatest[c] = more ? v : most;
+                best[c] = more ? element : best[c];
             }
+        }
+    for (int64_t ky = y0; ky < y1; ky++)
+        for (int64_t kx = x0; kx < x1; kx++) {
+            const int64_t pixel = (top + ky * w->dilation[0]) * in[3] + left + kx * w->dilation[1];
+            const int32_t element = (int32_t)(ky * w->kernel[1] + kx);
+            float *to = dx + pixel * channels;
+            for (int64_t c = 0; c < n; c++)
+                to[c] = best[c] == element ? to[c] + dy[c] : to[c];
         }
 }
 
@@ -104,17 +126,13 @@ void hrf_cpu_max_pool_gradient(const struct hrf_spec *spec, const struct hrf_ker
     for (int64_t task = 0; task < in[0] * blocks; task++) {
         const int64_t image = task / blocks, first = task % blocks * CHANNELS;
         const int64_t n = hrf_min(in[1] - first, CHANNELS);
+        const float *from = x + image * area * in[1] + first;
         float *dx = hrf_floats(call) + image * area * in[1] + first;
-        int64_t best[CHANNELS];
         for (int64_t i = 0; i < area; i++)
             memset(dx + i * in[1], 0, (size_t)n * sizeof *dx);
-        for (int64_t i = 0; i < out[2] * out[3]; i++) {
-            const float *d = dy + (image * out[2] * out[3] + i) * in[1] + first;
-            find_greatest(spec, x + image * area * in[1] + first, i / out[3], i % out[3], n, best);
-            for (int64_t c = 0; c < n; c++)
-                if (best[c] >= 0)
-                    dx[best[c] * in[1] + c] += d[c];
-        }
+        for (int64_t i = 0; i < out[2] * out[3]; i++)
+            give_greatest(spec, from, i / out[3], i % out[3], n,
+                          dy + (image * out[2] * out[3] + i) * in[1] + first, dx);
     }
 }
 
