@@ -1008,7 +1008,6 @@ enum hrf_status hrf_session_create(const struct hrf_graph *graph,
     double operations;
     const struct hrf_backend_ops *ops = NULL;
     HRF_TRY(prepare(graph, config, config->spent, &prepared, &operations, &notes, err));
-    hrf_session_close_variables(config, prepared);
     HRF_TRY(check_config(config, &ops, NULL, err));
     if (config->pixels != NULL || (config->narrow_input && ops->device == NULL))
         HRF_TRY(hrf_pass_narrow_input(prepared, err));
