@@ -2,7 +2,7 @@
 # model.output: the same raw outputs as softmax, as sigmoid (several labels at once) and as numbers.
 . "$HRF_SOURCE_DIR/tests/cli/lib.sh"
 expect_code 0 "$flow" demo-data "$scratch/cohort" --slides 8 --size 1300 --difficulty 0
-expect_code 0 "$engine" model make resnet18 --classes 3 --size 64 --output "$scratch/raw.onnx"
+expect_code 0 "$engine" model make resnet:2,8 --classes 3 --size 64 --output "$scratch/raw.onnx"
 images=$scratch/cohort/testing/images
 workflow() { # name, labels of six slides
     name=$1

@@ -23,7 +23,7 @@ for k, name in enumerate(("normal", "tumor", "other")):
         write(f"data/{name}/{name[0]}{i // 3}_{i}.png", 32,
               lambda x, y: [random.randint(60, 120) + (70 if c == k else 0) for c in range(3)])
 END
-"$engine" model make resnet18 --classes 24 --size 32 --seed 4 --output encoder.onnx >/dev/null
+"$engine" model make resnet:2,8 --classes 24 --size 32 --seed 4 --output encoder.onnx >/dev/null
 recipe() { # file, train
     cat >"$1.yaml" <<END
 version: 1

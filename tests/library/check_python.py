@@ -79,7 +79,7 @@ imagenet = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 agrees(hires_flow.Session(model, classes=classes, input=imagenet)(rgb[:3]), rows[:3], columns)
 # Raw outputs get what `output` says; raw calls get and give the network's own numbers.
 logits = scratch + "/logits.onnx"
-subprocess.run([engine, "model", "make", "resnet18", "--output", logits], check=True, stdout=subprocess.DEVNULL)
+subprocess.run([engine, "model", "make", "resnet:2,8", "--output", logits], check=True, stdout=subprocess.DEVNULL)
 large = np.stack([slide.read_patch(x, y, 224, 0.5) for x, y in zip(rows["minx"][:3], rows["miny"][:3])])
 normalised = ((large / 255 - imagenet["mean"]) / imagenet["std"]).transpose(0, 3, 1, 2)
 (raw,) = hires_flow.Session(logits).run_raw(normalised).values()

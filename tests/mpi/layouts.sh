@@ -23,7 +23,7 @@ compare() { # model, ranks, layout, precision, arguments...
     echo "$3, $4, $2 ranks: the same bytes"
 }
 
-"$engine" model make resnet18 --size 32 --classes 5 --output "$scratch/resnet.onnx" >/dev/null
+"$engine" model make resnet:2,8 --size 32 --classes 5 --output "$scratch/resnet.onnx" >/dev/null
 "$engine" model make unet:2,8 --size 16 --classes 3 --output "$scratch/unet.onnx" >/dev/null
 vit=$HRF_SOURCE_DIR/tests/golden/bits/small_vit.onnx
 for precision in fp32 int8; do
