@@ -39,6 +39,12 @@ expect_code 0 "$flow" plan "$scratch/w.yaml" --layout spatial=2
 expect_text "costs     $scratch/cache/hires-flow/costs/"
 expect_text "    2  spatial=2"
 
+# A step of training, by costs of the nodes that it alone has.
+expect_code 0 "$flow" profile --train --model "$model" --size 64 --runs 1 --ranks 2
+expect_text "ConvWeightGradient"
+expect_code 0 "$engine" bench --model "$model" --size 64 --loss cross_entropy --device cpu --layout spatial=2 --runs 1 --predict
+expect_text "rank 1: predicted work"
+
 # Ranks that are processes: other messages, which nobody measured here.
 expect_code 0 "$flow" plan "$scratch/w.yaml" --set executor.local.ranks=2 --set engine.parallel.spatial=2
 expect_text "messages between processes (node) assumed: 'tune-comm --comm mpi'"
