@@ -35,11 +35,13 @@ struct hrf_check_part {
 /* rounding: INT8 convolutions of whole numbers, whose every result is known exactly: rounding of
  * ties, saturation, residual sums, by numbers of channels.
  * agreement: networks in every precision against the CPU, three times with the same bits.
+ * gradients: of a step of training, against the CPU, three times with the same bits while weights
+ * are written again between.
  * layouts: INT8 by ranks that share the device, and in bands: the same bytes as by one.
  * speed: images per second, memory and energy of the networks that are asked about most, and their
  * last outputs against the CPU's, where these were carried along. */
-extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_check_layouts,
-    hrf_check_speed;
+extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_check_gradients,
+    hrf_check_layouts, hrf_check_speed;
 
 /* A built-in architecture with its input set to `batch` images of `size` px, shapes inferred. */
 HRF_CHECKED enum hrf_status hrf_check_graph(const char *model, int64_t size, int64_t batch,

@@ -12,7 +12,8 @@
 #include <string.h>
 
 static const struct hrf_check_part *const parts[] = { &hrf_check_rounding, &hrf_check_agreement,
-                                                      &hrf_check_layouts, &hrf_check_speed };
+                                                      &hrf_check_gradients, &hrf_check_layouts,
+                                                      &hrf_check_speed };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 struct wanted {
