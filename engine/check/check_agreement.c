@@ -81,7 +81,7 @@ static enum hrf_status check_agreement_compare(const struct agreement *row, cons
     HRF_AUTO_RELEASE(hrf_calibrated) calibrated = { .ranges = NULL };
     struct hrf_session_config config = { .device = "cpu", .precision = HRF_FP32 };
     int64_t n = 0;
-    HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_check_graph(NULL, row->model, row->size, row->batch, &graph, err));
     enum hrf_status status = run_session(graph, &config, &seen, 1, &truth, &n, err);
     if (status == HRF_OK && row->precision == HRF_INT8) {
         status = hrf_fit_all(&seen, HRF_FIT_MINMAX, &calibration, err);

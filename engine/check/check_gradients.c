@@ -92,7 +92,7 @@ static enum hrf_status check_gradients_compare(const struct gradients *row, cons
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_FREE float *truth = NULL, *ours = NULL;
     int64_t n = 0;
-    HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_check_graph(NULL, row->model, row->size, row->batch, &graph, err));
     for (int32_t v = 0; v < graph->n_values; v++) /* no file says which constants are weights */
         graph->values[v].is_initializer = graph->values[v].data != NULL &&
                                           graph->values[v].dtype == HRF_F32;

@@ -51,7 +51,7 @@ static enum hrf_status compare_layout(const struct hrf_check *check, const char 
 {
     HRF_AUTO(hrf_graph) graph = NULL;
     HRF_AUTO_RELEASE(hrf_made_ranges) made = { .fused = NULL };
-    HRF_TRY(hrf_check_graph(model, LAYOUT_SIZE, 1, &graph, err));
+    HRF_TRY(hrf_check_graph(NULL, model, LAYOUT_SIZE, 1, &graph, err));
     struct hrf_array_source source = { .shape = graph->values[graph->inputs[0]].shape };
     const int64_t n_in = hrf_shape_count(&source.shape);
     const size_t n_bytes = (size_t)hrf_shape_count(&graph->values[graph->outputs[0]].shape) *

@@ -12,10 +12,21 @@
 #include "engine/run/made_ranges.h"
 #include "schema/settings/precision.h"
 
+/* What the emulated GPU gives for the first images, of networks with random weights, which tell
+ * images apart by so little that rounding to 8 or 16 bits hides it: on any device of this
+ * precision. */
+enum { HRF_EMULATED_IMAGES = 8, HRF_EMULATED_PRECISIONS = 2 };
+struct hrf_emulated {
+    enum hrf_precision precision;
+    float *outputs; /* [HRF_EMULATED_IMAGES][n_each]; NULL: not known */
+};
+
 struct hrf_expected {
     struct hrf_made_ranges made; /* observed where the CPU has seen the value, else invented */
     float *outputs;              /* [n_images][n_each]; NULL: not known */
     int64_t n_images, n_each;    /* n_each: the first outputs of an image */
+    struct hrf_emulated emulated[HRF_EMULATED_PRECISIONS];
+    bool tells_little; /* whether these are needed */
 };
 
 /* RGB bytes of `batch` images of `size` px. */
@@ -33,13 +44,22 @@ HRF_CHECKED enum hrf_status hrf_expected_write(const struct hrf_expected *expect
                                                const struct hrf_check_network *network,
                                                const char *folder, struct hrf_error *err);
 
-/* How far outputs[n_images][n_all] are from what was expected. */
+/* How far outputs[n_images][n_all] are from what was expected: by emulation where that is known. */
 struct hrf_likeness {
-    double difference; /* the largest, over the largest output */
-    double cosine;     /* of what tells the images apart; NaN: of too few images */
+    bool by_emulation, is_rough; /* rough: it is not known, and would have to be */
+    double difference;           /* the largest, over the largest output */
+    double cosine;               /* of what tells the images apart; NaN: of too few images */
 };
-struct hrf_likeness hrf_expected_compare(const struct hrf_expected *expected, const float *outputs,
+struct hrf_likeness hrf_expected_compare(const struct hrf_expected *expected,
+                                         enum hrf_precision precision, const float *outputs,
                                          int64_t n_all);
+/* Whether it is one of those networks and precisions. */
+bool hrf_expected_wants_emulation(const struct hrf_check_network *network);
+/* Adds check->device's outputs, the emulated GPU's, to the network's file in check->outputs, where
+ * it has none yet: images one at a time. */
+HRF_CHECKED enum hrf_status hrf_expected_emulate(const struct hrf_check *check,
+                                                 const struct hrf_check_network *network,
+                                                 struct hrf_error *err);
 /* Whether a precision may be that far away. */
 bool hrf_likeness_is_good(const struct hrf_likeness *likeness, enum hrf_precision precision);
 

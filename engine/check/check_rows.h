@@ -17,12 +17,14 @@ struct hrf_check {
     const char *address; /* of the device on its bus, for the driver's energy meter; "" unknown */
     bool small;          /* the program itself is tried: every row, on small images */
     const char *outputs; /* a folder with the CPU's outputs (check_outputs.h); NULL: none */
+    const char
+        *networks; /* a folder with NAME.onnx of networks that are not built in; NULL: none */
 };
 
 struct hrf_check_row {
-    bool good;
-    char text[1536]; /* a line for people, without an end of line */
-    json_t *json;    /* the same as members of an object; owned by who asked for the row */
+    bool good, left_out; /* left_out: what it needs is not here, the text says what */
+    char text[1536];     /* a line for people, without an end of line */
+    json_t *json;        /* the same as members of an object; owned by who asked for the row */
 };
 
 struct hrf_check_part {
@@ -39,13 +41,18 @@ struct hrf_check_part {
  * are written again between.
  * layouts: INT8 by ranks that share the device, and in bands: the same bytes as by one.
  * speed: images per second, memory and energy of the networks that are asked about most, and their
- * last outputs against the CPU's, where these were carried along. */
+ * last outputs against the CPU's, where these were carried along; networks: of other families;
+ * speed-more: the first ones in other precisions. */
 extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_check_gradients,
-    hrf_check_layouts, hrf_check_speed;
+    hrf_check_layouts, hrf_check_speed, hrf_check_networks, hrf_check_speed_more;
 
-/* A built-in architecture with its input set to `batch` images of `size` px, shapes inferred. */
-HRF_CHECKED enum hrf_status hrf_check_graph(const char *model, int64_t size, int64_t batch,
-                                            struct hrf_graph **out, struct hrf_error *err);
+/* A built-in architecture, or `networks`/MODEL.onnx, with its input set to `batch` images of `size`
+ * px, shapes inferred. */
+HRF_CHECKED enum hrf_status hrf_check_graph(const char *networks, const char *model, int64_t size,
+                                            int64_t batch, struct hrf_graph **out,
+                                            struct hrf_error *err);
+/* False: it is a file, and not there. */
+bool hrf_check_has_network(const char *networks, const char *model);
 
 /* The networks of `agreement` and `speed`, and how they run there: what their plans can be made
  * beforehand for. False: there is no network `i`. */
@@ -56,8 +63,12 @@ struct hrf_check_network {
 };
 bool hrf_check_agreement_network(int i, struct hrf_check_network *out);
 bool hrf_check_speed_network(int i, struct hrf_check_network *out);
-/* Computes the CPU's outputs of the networks of `speed` (but the large ones) and writes them. */
-HRF_CHECKED enum hrf_status hrf_check_make_outputs(const char *folder, struct hrf_error *err);
+/* Computes the CPU's outputs of the networks of `speed`, `networks` and `speed-more` (but the large
+ * ones, and files that are not there) and writes them to check->outputs, keeping what stands there.
+ * On another device than the CPU: adds its own outputs for the networks that tell images apart by
+ * little, in the precisions that they are measured in, to these files. */
+HRF_CHECKED enum hrf_status hrf_check_make_outputs(const struct hrf_check *check,
+                                                   struct hrf_error *err);
 /* Likewise of `layouts`: a network and how its ranks divide it (NULL: in bands). */
 enum { HRF_CHECK_BANDS = 3 };
 bool hrf_check_layout(int i, struct hrf_check_network *out, const char **layout);

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The most common networks come first. `small`: in its place where the program is tried. */
+/* Of three parts, each in one piece: `speed` has the most common networks, `networks` those of
+ * other families (files, make_gpu_networks.py, where they are not built in), `speed-more` other
+ * precisions. `small`: in its place where the program is tried. */
 static const struct speed {
     const char *model;
     enum hrf_precision precision;
@@ -20,9 +22,19 @@ static const struct speed {
     { "resnet-v2-101-hires", HRF_INT8, 256, 64, 40, NULL },
     { "resnet101", HRF_INT8, 256, 64, 40, NULL },
     { "vit", HRF_INT8, 224, 64, 40, "vit:2,64" },
-    { "resnet-v2-101-hires", HRF_BF16, 256, 64, 40, NULL },
     { "resnet101", HRF_BF16, 256, 64, 40, NULL },
     { "vit", HRF_BF16, 224, 64, 40, "vit:2,64" },
+    { "swin-t", HRF_INT8, 224, 64, 40, NULL },
+    { "swin-t", HRF_BF16, 224, 64, 40, NULL },
+    { "convnext-t", HRF_INT8, 224, 64, 40, NULL },
+    { "convnext-t", HRF_BF16, 224, 64, 40, NULL },
+    { "efficientnet-b0", HRF_INT8, 224, 64, 40, NULL },
+    { "efficientnet-b0", HRF_BF16, 224, 64, 40, NULL },
+    { "hct", HRF_INT8, 1024, 4, 20, NULL },
+    { "hct", HRF_BF16, 1024, 4, 20, NULL },
+    { "unet", HRF_INT8, 512, 16, 20, "unet:3,8" },
+    { "unet", HRF_BF16, 512, 16, 20, "unet:3,8" },
+    { "resnet-v2-101-hires", HRF_BF16, 256, 64, 40, NULL },
     { "resnet-v2-101-hires", HRF_TF32, 256, 64, 40, NULL },
     { "resnet101", HRF_TF32, 256, 64, 40, NULL },
     { "vit", HRF_TF32, 224, 64, 40, "vit:2,64" },
@@ -31,7 +43,7 @@ static const struct speed {
     { "resnet-v2-101-hires", HRF_FP16, 256, 64, 40, NULL },
     { "resnet101", HRF_FP32, 256, 64, 10, NULL },
 };
-enum { N_SPEEDS = sizeof speeds / sizeof speeds[0] };
+enum { N_SPEEDS = sizeof speeds / sizeof speeds[0], N_FIRST = 5, N_NETWORKS = 10 };
 
 /* As in a run: the device takes pixels from where readers put them while it computes the batch
  * before. */
@@ -47,6 +59,8 @@ struct measured {
     double joules;
     bool is_compared;
     struct hrf_likeness likeness; /* if so */
+    int32_t n_own;                /* convolutions that cuDNN has no engine for, by own kernels */
+    char notes[1024];             /* what the session says of its making */
 };
 
 /* Batches in turn, as many as are in flight, in memory of the device's as readers fill it; the
@@ -102,12 +116,12 @@ static enum hrf_status time_batches(struct hrf_session *session, const struct sp
     return HRF_OK;
 }
 
-static void check_speed_compare(const struct hrf_expected *expected,
+static void check_speed_compare(const struct hrf_expected *expected, enum hrf_precision precision,
                                 const struct hrf_session *session, struct measured *out)
 {
     out->is_compared = expected->outputs != NULL;
     if (out->is_compared)
-        out->likeness = hrf_expected_compare(expected, hrf_session_output(session, 0),
+        out->likeness = hrf_expected_compare(expected, precision, hrf_session_output(session, 0),
                                              hrf_shape_count(hrf_session_output_shape(session, 0)) /
                                                  expected->n_images);
 }
@@ -126,7 +140,9 @@ static enum hrf_status measure_session(const struct speed *row, const struct hrf
     out->memory = hrf_session_memory(session);
     out->operations = hrf_session_operations(session);
     HRF_TRY(time_batches(session, row, meter, out, err));
-    check_speed_compare(expected, session, out);
+    check_speed_compare(expected, row->precision, session, out);
+    out->n_own = hrf_session_count_kernels(session, "own");
+    snprintf(out->notes, sizeof out->notes, "%s", hrf_session_notes(session));
     hrf_session_destroy(session);
     session = NULL;
     start = hrf_clock_seconds();
@@ -144,7 +160,7 @@ static enum hrf_status check_speed_measure(const struct hrf_check *check, const 
     struct hrf_expected expected;
     if (hrf_gpu_meter_create(check->address, NULL, &meter, NULL) != HRF_OK)
         meter = NULL; /* two figures less */
-    HRF_TRY(hrf_check_graph(row->model, row->size, row->batch, &graph, err));
+    HRF_TRY(hrf_check_graph(check->networks, row->model, row->size, row->batch, &graph, err));
     enum hrf_status status = hrf_expected_init(graph, &network, check->outputs, check->small,
                                                &expected, err);
     const struct hrf_session_config config = { .device = check->device,
@@ -181,6 +197,10 @@ static json_t *row_json(const struct speed *row, const struct measured *m, doubl
     hrf_json_put_bool(object, "compared", m->is_compared);
     hrf_json_put_number(object, "difference", m->is_compared ? m->likeness.difference : NAN);
     hrf_json_put_number(object, "cosine", m->is_compared ? m->likeness.cosine : NAN);
+    hrf_json_put_text(object, "compared_with",
+                      m->is_compared && m->likeness.by_emulation ? "emulation" : "cpu");
+    hrf_json_put_int(object, "own_kernels", m->n_own);
+    hrf_json_put_text(object, "notes", m->notes);
     hrf_json_put_text(object, "error", error);
     return object;
 }
@@ -191,6 +211,10 @@ static void put_summary(const struct speed *row, const struct measured *m, doubl
     const double weights = (double)m->memory.weight_bytes / 0x1p30;
     const double all = (double)hrf_session_memory_total(&m->memory) / 0x1p30;
     char context[48] = "", energy[48] = "", likeness[128] = "outputs not compared", apart[32] = "";
+    char own[48] = "";
+    const char *left_out = strstr(m->notes, "left out") != NULL ? "; engines were left out" : "";
+    if (m->n_own > 0)
+        snprintf(own, sizeof own, "; %d by own kernels", (int)m->n_own);
     if (m->process_bytes > 0)
         snprintf(context, sizeof context, ", %.2f with its context",
                  (double)m->process_bytes / 0x1p30);
@@ -199,30 +223,42 @@ static void put_summary(const struct speed *row, const struct measured *m, doubl
     if (m->is_compared && !isnan(m->likeness.cosine))
         snprintf(apart, sizeof apart, ", cosine %.4f", m->likeness.cosine);
     if (m->is_compared)
-        snprintf(likeness, sizeof likeness, "outputs %s, %.1e of the largest off%s",
-                 out->good ? "as the CPU's" : "NOT the CPU's", m->likeness.difference, apart);
+        snprintf(likeness, sizeof likeness, "outputs %s %s, %.1e of the largest off%s",
+                 out->good ? "as" : "NOT", m->likeness.by_emulation ? "emulated" : "the CPU's",
+                 m->likeness.difference, apart);
     snprintf(
         out->text, sizeof out->text,
         "%-20s %4lld px %-5s batch %lld: %.1f images/s, %.1f TOPS; %s; a batch copies %.2f ms, "
         "computes %.2f ms; %.2f GiB beside %.2f of weights%s%s; ready in %.1f s, again in "
-        "%.1f s",
+        "%.1f s%s%s",
         row->model, (long long)row->size, hrf_precision_name(row->precision), (long long)row->batch,
         speed, m->operations / m->median * 1e-12, likeness, m->per_batch.copy * 1e3,
-        m->per_batch.kernels * 1e3, all - weights, weights, context, energy, m->build, m->again);
+        m->per_batch.kernels * 1e3, all - weights, weights, context, energy, m->build, m->again,
+        own, left_out);
 }
 
-static void name_speed(int row, char *name, size_t size)
+/* ---- the parts ---- */
+
+static void name_speed_at(const struct speed *s, char *name, size_t size)
 {
-    const struct speed *s = &speeds[row];
     snprintf(name, size, "%s-%s-%lldx%lld", s->model, hrf_precision_name(s->precision),
              (long long)s->size, (long long)s->batch);
 }
 
-static void run_speed(const struct hrf_check *check, int which, struct hrf_check_row *out)
+static void run_speed_at(const struct hrf_check *check, const struct speed *asked,
+                         struct hrf_check_row *out)
 {
-    struct speed row = speeds[which];
+    struct speed row = *asked;
     struct hrf_error why = { .text = "" };
     struct measured m = { .median = NAN, .joules = NAN };
+    if (!hrf_check_has_network(check->networks, row.model) ||
+        (check->small && row.size == 224 && row.small == NULL)) {
+        out->left_out = true;
+        out->json = json_object();
+        snprintf(out->text, sizeof out->text, "%s: its file is not here, or has one size",
+                 row.model);
+        return;
+    }
     if (check->small) {
         row.size = 32, row.batch = 2, row.runs = 1;
         row.model = row.small != NULL ? row.small : row.model;
@@ -257,23 +293,54 @@ static bool is_first_of_its_network(int i)
     return true;
 }
 
-enum hrf_status hrf_check_make_outputs(const char *folder, struct hrf_error *err)
+static enum hrf_status make_by_cpu(const struct hrf_check *check,
+                                   const struct hrf_check_network *network, struct hrf_error *err)
+{
+    HRF_AUTO(hrf_graph) graph = NULL;
+    struct hrf_expected expected;
+    HRF_TRY(hrf_check_graph(check->networks, network->model, network->size, network->batch, &graph,
+                            err));
+    enum hrf_status status = hrf_expected_init(graph, network, check->outputs, false, &expected,
+                                               err);
+    if (status == HRF_OK && expected.outputs != NULL) { /* it is there */
+        hrf_expected_release(&expected);
+        return HRF_OK;
+    }
+    hrf_expected_release(&expected);
+    status = hrf_expected_init(graph, network, NULL, true, &expected, err);
+    if (status == HRF_OK)
+        status = hrf_expected_write(&expected, network, check->outputs, err);
+    hrf_expected_release(&expected);
+    return status;
+}
+
+enum hrf_status hrf_check_make_outputs(const struct hrf_check *check, struct hrf_error *err)
 {
     enum { LARGEST = 1024 };
+    const bool by_cpu = strcmp(check->device, "cpu") == 0;
     struct hrf_check_network network;
     for (int i = 0; hrf_check_speed_network(i, &network); i++) {
-        HRF_AUTO(hrf_graph) graph = NULL;
-        struct hrf_expected expected;
-        if (network.size > LARGEST || !is_first_of_its_network(i))
+        if (network.size > LARGEST || !hrf_check_has_network(check->networks, network.model))
             continue;
-        HRF_TRY(hrf_check_graph(network.model, network.size, network.batch, &graph, err));
-        enum hrf_status status = hrf_expected_init(graph, &network, NULL, true, &expected, err);
-        if (status == HRF_OK)
-            status = hrf_expected_write(&expected, &network, folder, err);
-        hrf_expected_release(&expected);
-        HRF_TRY(status);
+        if (by_cpu && is_first_of_its_network(i))
+            HRF_TRY(make_by_cpu(check, &network, err));
+        if (!by_cpu && hrf_expected_wants_emulation(&network))
+            HRF_TRY(hrf_expected_emulate(check, &network, err));
     }
     return HRF_OK;
 }
 
-const struct hrf_check_part hrf_check_speed = { "speed", N_SPEEDS, 0, name_speed, run_speed };
+/* The rows of one part stand together, from `first` on. */
+#define PART(NAME, WORD, FIRST, N)                                                                 \
+    static void name_##NAME(int row, char *name, size_t size)                                      \
+    {                                                                                              \
+        name_speed_at(&speeds[(FIRST) + row], name, size);                                         \
+    }                                                                                              \
+    static void run_##NAME(const struct hrf_check *check, int row, struct hrf_check_row *out)      \
+    {                                                                                              \
+        run_speed_at(check, &speeds[(FIRST) + row], out);                                          \
+    }                                                                                              \
+    const struct hrf_check_part hrf_check_##NAME = { WORD, N, 0, name_##NAME, run_##NAME };
+PART(speed, "speed", 0, N_FIRST)
+PART(networks, "networks", N_FIRST, N_NETWORKS)
+PART(speed_more, "speed-more", N_FIRST + N_NETWORKS, N_SPEEDS - N_FIRST - N_NETWORKS)

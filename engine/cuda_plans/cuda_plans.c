@@ -24,7 +24,7 @@
 enum { MAX_THREADS = 64, TEXT_ROOM = 512 };
 
 struct wanted {
-    const char *device, *out;
+    const char *device, *out, *files;
     struct hrf_option_list networks;
     int64_t n_threads, n_bands;
     bool read_back, list;
@@ -117,11 +117,13 @@ static void cuda_plans_release(struct network *n)
     hrf_graph_destroy(n->graph);
 }
 
-static enum hrf_status cuda_plans_load(const struct hrf_check_network *network, struct network *out,
+static enum hrf_status cuda_plans_load(const char *networks,
+                                       const struct hrf_check_network *network, struct network *out,
                                        struct hrf_error *err)
 {
     *out = (struct network){ .graph = NULL };
-    HRF_TRY(hrf_check_graph(network->model, network->size, network->batch, &out->graph, err));
+    HRF_TRY(
+        hrf_check_graph(networks, network->model, network->size, network->batch, &out->graph, err));
     HRF_TRY(hrf_made_ranges_init(out->graph, &out->made, err));
     out->config = (struct hrf_session_config){ .device = "cuda",
                                                .precision = network->precision,
@@ -287,7 +289,7 @@ static enum hrf_status make_network(struct making *m, const struct hrf_check_net
     const double start = hrf_clock_seconds();
     const int32_t before = m->n;
     struct network network;
-    enum hrf_status status = cuda_plans_load(asked, &network, err);
+    enum hrf_status status = cuda_plans_load(m->wanted->files, asked, &network, err);
     if (status == HRF_OK)
         status = bands_of(layout) > 0 ? make_bands(m, &network, bands_of(layout), err)
                  : layout != NULL     ? make_ranks(m, &network, layout, err)
@@ -382,7 +384,8 @@ static enum hrf_status for_each_row(struct making *m, network_work *work, struct
     const char *layout = NULL;
     char bands[32];
     for (int i = 0; hrf_check_speed_network(i, &network); i++)
-        HRF_TRY(work(m, &network, NULL, err));
+        if (hrf_check_has_network(m->wanted->files, network.model))
+            HRF_TRY(work(m, &network, NULL, err));
     for (int i = 0; hrf_check_agreement_network(i, &network); i++)
         HRF_TRY(work(m, &network, NULL, err));
     for (int i = 0; hrf_check_layout(i, &network, &layout); i++) {
@@ -451,6 +454,9 @@ static int cuda_plans_run(const struct hrf_command *command, int argc, char **ar
           HRF_OPTION_NUMBER(&wanted.n_threads, 0, 4096) },
         { "read-back", NULL, "then give every plan back to cuDNN, as a start does",
           HRF_OPTION(&wanted.read_back) },
+        { "files", "DIR",
+          "networks that are not built in, as DIR/NAME.onnx; without it they are left out",
+          HRF_OPTION(&wanted.files) },
         { "list", NULL, "only print the networks", HRF_OPTION(&wanted.list) },
         { NULL },
     };

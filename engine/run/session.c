@@ -1059,6 +1059,16 @@ int32_t hrf_session_wrong_engines(const struct hrf_session *session)
     return session->device.ops != NULL ? session->device.ops->n_wrong_engines(session->backend) : 0;
 }
 
+int32_t hrf_session_count_kernels(const struct hrf_session *session, const char *implementation)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < session->n_kernels; i++)
+        n += session->kernels[i] != NULL && session->kernels[i]->implementation != NULL &&
+             strncmp(session->kernels[i]->implementation, implementation, strlen(implementation)) ==
+                 0;
+    return n;
+}
+
 const char *hrf_session_device(const struct hrf_session *session)
 {
     return session->device.ops != NULL ? session->device.ops->describe(session->backend)

@@ -190,6 +190,8 @@ struct hrf_session_memory hrf_session_memory(const struct hrf_session *session);
 const char *hrf_session_notes(const struct hrf_session *session);
 /* How many kernels of the device's library were passed over because their results were wrong. */
 int32_t hrf_session_wrong_engines(const struct hrf_session *session);
+/* How many of its kernels have an implementation whose name begins so. */
+int32_t hrf_session_count_kernels(const struct hrf_session *session, const char *implementation);
 /* In every later run, calls `observe` for each graph input and for each value when it is computed,
  * as floats in memory order. Values of 8 and 16 bits are shown only if they are in host memory.
  * NULL ends it. */

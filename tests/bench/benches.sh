@@ -97,7 +97,7 @@ for script in tools/* tools/reference/*; do
     case $script in
     tools/install-deps | tools/test) continue ;;                # what runs this
     *_goldens.py | */auc_coverage.py | */clustered_auc.py) continue ;; # made what tests compare with; SciPy, scikit-*, onnx
-    */check_encoders.py | */check_zoo.py | */make_zoo.py | */odd_networks.py | */peer_bench.py | */node_tests_newest) continue ;; # timm, ONNX Runtime, the newest onnx
+    */check_encoders.py | */check_zoo.py | */make_zoo.py | */make_gpu_networks.py | */odd_networks.py | */peer_bench.py | */node_tests_newest) continue ;; # timm, ONNX Runtime, the newest onnx
     */train_*.py | */torch_fine_tuning.py) continue ;;         # hours, minutes and onnx
     */torch_heads.py | */zoo_heads.py) continue ;;              # parts of others
     esac

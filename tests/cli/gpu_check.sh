@@ -28,9 +28,52 @@ assert wrong == {"rounding:3x3-16to16": 124, "rounding:1x1-64to64": 139}, wrong
 right = [name for name, r in rows.items() if r["verdict"] == "ok"]
 assert len(right) >= 9 and "machine:device" in right and "rounding:3x3-64to64-residual" in right, right
 END
-tar -tzf "$scratch/gpu.tar.gz" >"$scratch/out"
+# The results by themselves, the tuned plans apart; what slowed the GPU down beside each row.
+tar -tzf "$scratch/gpu.results.tar.gz" >"$scratch/out"
 expect_text "gpu/rows.jsonl"
-expect_text "gpu/cache/hires-flow/cuda-plans/"
+expect_text "gpu/summary.txt"
+if grep cache "$scratch/out"; then fail "the tuned plans are among the results"; fi
+cat "$scratch"/gpu.cache.tar.xz.* | tar -tJ >"$scratch/out"
+expect_text "cache/hires-flow/cuda-plans/"
+
+# A command that is cut leaves what was measured, and the next one begins with what is left. The driver says that
+# the GPU is slowed down by its power limit (4).
+mkdir "$scratch/driver" "$scratch/away"
+cat >"$scratch/driver/nvidia-smi" <<'END'
+#!/bin/sh
+case "$*" in *clocks.sm*) while :; do echo "1755, 612.34, 61, 0x0000000000000004"; sleep 0.1; done ;; esac
+END
+chmod +x "$scratch/driver/nvidia-smi"
+cat >"$scratch/engine" <<END
+#!/bin/sh
+case "\$*" in *--only\ agreement*) touch "$scratch/is-there"; exec sleep 600 ;; esac
+exec "$engine" "\$@"
+END
+PATH="$scratch/driver:$PATH" HRF_ENGINE="$scratch/engine" setsid "$check" --part rounding --part agreement --part large \
+    --out "$scratch/cut" --archives "$scratch/away" >/dev/null 2>&1 &
+cut=$!
+wait_for() { for _ in $(seq 1200); do [ ! -e "$1" ] || return 0; sleep 0.1; done; fail "$1 did not come"; }
+wait_for "$scratch/is-there"
+kill -KILL -- "-$cut"
+mkdir "$scratch/found"
+tar -C "$scratch/found" -xzf "$scratch/away/cut.results.tar.gz"
+python3 - "$scratch/found/cut/rows.jsonl" <<'END'
+import json, sys
+rows = [r for r in map(json.loads, open(sys.argv[1])) if r["part"] == "rounding"]
+assert len(rows) >= 9 and all(r["verdict"] == "ok" for r in rows), rows
+assert any(r.get("slowed_by") == "0x0000000000000004" and r["sm_mhz"] == [1755, 1755] and r["power_w"] == 612
+           for r in rows), rows
+END
+expect_file() { grep -q -- "$2" "$1" || fail "no '$2' in $1"; }
+expect_file "$scratch/found/cut/next.sh" "--part agreement --part large"
+expect_file "$scratch/found/cut/next.sh" "--out '$scratch/cut'"
+
+# Operators by processes: one that crashes is named and the others are compared; a library that is wrong is found.
+operators=$HRF_BIN_DIR/../tests/device_operators
+expect_code 0 "$check" --part operators --small --out "$scratch/sweep"
+expect_text "operators: 4 of 4 rows right"
+expect_code 1 env HRF_EMULATED_CUDNN=fails=7 "$operators" bf16 --cases 1 --device nosuch
+expect_text "0 operators in bf16 as the reference"
 
 # Of ranks, too: a layout that hangs and one that crashes are two bad ones of three. Without mpirun.
 cat >"$scratch/engine" <<END
@@ -75,7 +118,11 @@ END
 expect_code 0 "$check" --part machine --out "$scratch/sweep"
 expect_text "machine: 1 of 2 rows right"
 expect_text "sweep: 2 of 2 rows right"
-[ "$(wc -l <"$scratch/sweep/rows.jsonl")" = 4 ] || fail "rows of another part are lost"
+[ "$(wc -l <"$scratch/sweep/rows.jsonl")" = 8 ] || fail "rows of another part are lost"
+
+# From slides to labels, as the CPU gives them.
+expect_code 0 "$check" --part run --small --row-seconds 300 --out "$scratch/sweep"
+expect_text "0 with another label than the CPU's"
 
 expect_code 2 "$check" --part nosuch
 expect_text "no part is called 'nosuch': machine rounding"

@@ -3,10 +3,12 @@
 
     torch_gpu.py [--ours DIR] [--save FILE] [--seconds N]
 
-resnet-v2-101-hires and torchvision's resnet101, 256 px, batch 64, in tf32 and bf16: as it comes,
-channels_last, that as a CUDA graph, that by torch.compile (last: it compiles for long). Inputs lie
-on the device; medians of synchronised runs. Ways that fail are named and left out; none begins
-after N seconds. With --ours the ratio to the engine's figure of the same network and precision.
+resnet-v2-101-hires and torchvision's resnet101, 256 px, and ViT-L/16 of 224 px, batch 64, in bf16,
+fp16, tf32 and (ViT-L/16) int8: as it comes (attention by scaled_dot_product_attention),
+channels_last, that as a CUDA graph, that by torch.compile (last: it compiles for long). int8: products
+by torch._int_mm on rows that are rounded as they come, each by a scale of its own. Inputs lie on the
+device; medians of synchronised runs. Ways that fail are named and left out; none begins after N
+seconds. With --ours the ratio to the engine's figure of the same network and precision.
 Exit 77: no PyTorch, or it sees no GPU. `--device cpu --size 32 --batch 2` tries the script itself.
 """
 import argparse
@@ -29,12 +31,53 @@ def arguments():
     return parser.parse_args()
 
 
-def networks(torch, size):
+def vit(torch, size, layers=24, width=1024):
+    """ViT-L/16: torchvision's, whose attention is one call of scaled_dot_product_attention."""
+    import torchvision
+    return torchvision.models.VisionTransformer(image_size=size, patch_size=16, num_layers=layers,
+                                                num_heads=width // 64, hidden_dim=width,
+                                                mlp_dim=4 * width, num_classes=10)
+
+
+def networks(torch, args, precision):
+    """Triples of a name, the size of its images and the network."""
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import torch_nets
     import torchvision
-    yield "resnet-v2-101-hires", torch_nets.ResNetV2(11, size, 10)
-    yield "resnet101", torchvision.models.resnet101(weights=None)
+    vit_size = min(224, args.size)
+    if precision != "int8":
+        yield "resnet101", args.size, torchvision.models.resnet101(weights=None)
+    yield "vit", vit_size, (vit(torch, vit_size) if args.size > 64 else vit(torch, vit_size, 2, 128))
+    if precision != "int8":
+        yield "resnet-v2-101-hires", args.size, torch_nets.ResNetV2(11, args.size, 10)
+
+
+def rounds_rows(torch, net):
+    """The network with its products by torch._int_mm."""
+    class Product(torch.nn.Module):
+        def __init__(self, of):
+            super().__init__()
+            scale = of.weight.abs().amax(1, keepdim=True) / 127
+            self.register_buffer("weight", (of.weight / scale).round().to(torch.int8).t().contiguous().t())
+            self.register_buffer("scale", scale.flatten())
+            self.bias = of.bias
+
+        def forward(self, x):
+            rows = x.reshape(-1, x.shape[-1])
+            step = rows.abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+            sums = torch._int_mm((rows / step).round().to(torch.int8), self.weight.t())
+            y = sums.to(x.dtype) * step * self.scale.to(x.dtype)
+            return (y if self.bias is None else y + self.bias).reshape(*x.shape[:-1], -1)
+
+    def replace(module):
+        for name, child in module.named_children():
+            # Attention keeps its own two products: torchvision's call of them takes weights, not a module.
+            if isinstance(child, torch.nn.Linear) and not isinstance(module, torch.nn.MultiheadAttention):
+                setattr(module, name, Product(child))
+            else:
+                replace(child)
+    replace(net)
+    return net
 
 
 def wait(torch, device):
@@ -83,10 +126,12 @@ def ways(torch, args, net, images):
         yield "channels_last, compile", compiled
 
 
-def measure(torch, args, net, precision, late, rows):
-    kind = torch.bfloat16 if precision == "bf16" else torch.float32
+def measure(torch, args, net, size, precision, late, rows):
+    kind = {"bf16": torch.bfloat16, "int8": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
     net = net.to(args.device, kind).eval()
-    images = torch.randn(args.batch, 3, args.size, args.size, device=args.device, dtype=kind)
+    if precision == "int8":
+        net = rounds_rows(torch, net)
+    images = torch.randn(args.batch, 3, size, size, device=args.device, dtype=kind)
     for name, make in ways(torch, args, net, images):
         if late():
             rows[name] = "left out, the time is up"
@@ -101,8 +146,9 @@ def ours_of(folder):
     found = {}
     for path in glob.glob(os.path.join(folder or "", "speed*.json")):
         with open(path) as file:
-            rows = json.load(file)["speed"]
-        found.update({(r["model"], r["precision"]): r["images_per_second"] for r in rows if r["size"] == 256})
+            parts = json.load(file)
+        rows = [r for r in parts["speed"] + parts.get("speed-more", []) if "size" in r]
+        found.update({(r["model"], r["precision"]): r["images_per_second"] for r in rows if r["size"] < 512})
     return found
 
 
@@ -129,10 +175,10 @@ def main():
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
     ours, all_rows = ours_of(args.ours), []
     with torch.inference_mode():
-        for precision in ("bf16", "tf32"):
-            for name, net in networks(torch, args.size):
+        for precision in ("bf16", "int8", "fp16", "tf32"):
+            for name, size, net in networks(torch, args, precision):
                 rows = {}
-                measure(torch, args, net, precision,
+                measure(torch, args, net, size, precision,
                         lambda: time.monotonic() - start > args.seconds, rows)
                 numbers = {k: v for k, v in rows.items() if not isinstance(v, str)}
                 best = max(numbers, key=numbers.get) if numbers else None

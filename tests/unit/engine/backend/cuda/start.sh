@@ -31,6 +31,12 @@ code=0
 said=$(plans --network nosuch --device "$HRF_SOURCE_DIR/engine/cuda_plans/h200.json" 2>&1) || code=$?
 [ "$code" = 2 ] || { echo "exit $code, not 2: $said"; exit 1; }
 expect "'nosuch' is no network" "$said"
+# The same set again is not made but found, another one is not that.
+plan_set() { XDG_CACHE_HOME=$other/cache "$HRF_SOURCE_DIR/tools/gpu-plans" "$HRF_BIN_DIR/.." "$@" 2>/dev/null; }
+expect ": made, and kept as" "$(plan_set "$other/one" --network unet:2,4:fp32:16:1)"
+expect ", which was made from the same" "$(plan_set "$other/two" --network unet:2,4:fp32:16:1)"
+diff -r "$other/one" "$other/two"
+expect ": made, and kept as" "$(plan_set "$other/three" --network unet:2,4:fp32:32:1)"
 # A module whose libraries are missing is told as such.
 said=$(HRF_MODULE_DIR=$other/none bench --device cuda 2>&1) || true
 expect "this installation has no cuda module" "$said"
