@@ -86,11 +86,13 @@ static void tell(int to, const struct said *said)
         _exit(1);
 }
 
-/* A quotient by a number near zero is as far off as one likes. */
+/* A quotient by a number near zero is as far off as one likes, and of two numbers that rounding
+ * makes equal another one is the largest. */
 static bool is_left_out(const struct asked *asked, int op)
 {
     return asked->limit->mean > 0 &&
-           (op_cases[op].op == HRF_OP_DIV || op_cases[op].op == HRF_OP_MATMUL);
+           (op_cases[op].op == HRF_OP_DIV || op_cases[op].op == HRF_OP_MATMUL ||
+            op_cases[op].op == HRF_OP_MAX_POOL_GRADIENT);
 }
 
 static void compute(const struct asked *asked, int first, int to)
