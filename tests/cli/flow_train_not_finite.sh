@@ -45,7 +45,7 @@ HRF_PART_MS=0 expect_code 2 "$flow" train rate.yaml --fold 0 --seed 1
 expect_text "goes on after epoch"
 tail -1 first | diff - "$scratch/err" >/dev/null && fail "the details lack"
 [ "$(tail -1 first)" = "$(tail -1 "$scratch/err")" ] || fail "another end: $(cat "$scratch/err")"
-[ -z "$(ls out-rate/fold-0-seed-1 | grep -vx -e checkpoint.bin -e history.csv)" ] || fail "$(ls out-rate/fold-0-seed-1)"
+[ -z "$(ls out-rate/fold-0-seed-1 | grep -vx -e checkpoint.bin -e history.csv -e progress.json)" ] || fail "$(ls out-rate/fold-0-seed-1)"
 
 # Weights that only a picture with light meets.
 python3 "$HRF_SOURCE_DIR/tests/cli/small_network.py" small.onnx
