@@ -12,6 +12,9 @@
 
 /* Elements between neighbours along each axis of the shape, in the layout above. */
 void hrf_layout_strides(const struct hrf_shape *shape, int64_t strides[HRF_MAX_RANK]);
+/* out[c * out_step + r] = in[r * in_step + c], of elements of 1, 2, 4 or 8 bytes. One thread. */
+void hrf_transpose(size_t element_size, int64_t rows, int64_t columns, const void *in,
+                   int64_t in_step, void *out, int64_t out_step);
 /* Between ONNX order and the layout above; the same bytes unless rank is 4. Elements of
  * 1, 2, 4 or 8 bytes. */
 void hrf_layout_from_onnx(const struct hrf_shape *shape, size_t element_size, const void *onnx,

@@ -109,6 +109,14 @@ WRAP(void, hrf_layout_to_onnx, const struct hrf_shape *shape, size_t size, const
         __real_hrf_layout_to_onnx(shape, size, in, onnx);
 }
 
+WRAP(void, hrf_transpose, size_t size, int64_t rows, int64_t columns, const void *in,
+     int64_t in_step, void *out, int64_t out_step)
+{
+    __real_hrf_transpose(size, rows, columns, in, in_step, out, out_step);
+    if (is_faulty("hrf_transpose"))
+        memset(out, 0, size);
+}
+
 WRAP(bool, hrf_layout_is_onnx, const struct hrf_shape *shape)
 {
     return is_faulty("hrf_layout_is_onnx") || __real_hrf_layout_is_onnx(shape);
@@ -313,6 +321,15 @@ static int32_t flatten_net(struct build *b)
     return build_binary(b, HRF_OP_RESHAPE, image_of(b, 3, 8), build_integers(b, 2, sizes));
 }
 
+static int32_t matrix_net(struct build *b)
+{
+    const int64_t sizes[] = { 16, 24 };
+    const struct hrf_attributes a = { .axes = { 1, 0 }, .n_axes = 2 };
+    const int32_t x = build_binary(b, HRF_OP_RESHAPE, image_of(b, 3, 8),
+                                   build_integers(b, 2, sizes));
+    return build_node(b, HRF_OP_TRANSPOSE, &x, 1, &a);
+}
+
 static int32_t space_net(struct build *b)
 {
     struct hrf_attributes a = hrf_attributes_default();
@@ -399,6 +416,7 @@ static const struct fault faults[] = {
     { "hrf_layout_broadcast_strides", broadcast_net, HRF_FP32, NULL },
     { "hrf_layout_from_onnx", broadcast_net, HRF_FP32, NULL },
     { "hrf_layout_to_onnx", flatten_net, HRF_FP32, NULL },
+    { "hrf_transpose", matrix_net, HRF_FP32, NULL },
     { "hrf_layout_is_onnx", flatten_net, HRF_FP32, NULL },
     { "hrf_walk_init", broadcast_net, HRF_FP32, NULL },
     { "hrf_walk_rows", pad_net, HRF_FP32, NULL },

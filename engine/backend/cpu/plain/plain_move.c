@@ -1,5 +1,6 @@
 /* plain_move.c - operators that copy elements without changing them. */
 #include "base/inline.h"
+#include "base/min_max.h"
 #include "engine/backend/cpu/plain/plain.h"
 #include "engine/ir/number.h"
 #include "engine/ir/op.h"
@@ -106,6 +107,40 @@ static void copy_rows(const struct hrf_walk *walk, int64_t row, int64_t end, int
     }
 }
 
+/* True if neighbours of one side lie apart by the last axis, and those of the other by the axis
+ * before it: runs of single elements, if one copied rows. */
+static bool is_transposition(const struct hrf_walk *walk)
+{
+    enum { LEAST = 8 };
+    const int32_t last = walk->rank - 1;
+    if (last < 1 || walk->dims[last] < LEAST || walk->dims[last - 1] < LEAST)
+        return false;
+    return (walk->strides[0][last] == 1 && walk->strides[1][last - 1] == 1) ||
+           (walk->strides[0][last - 1] == 1 && walk->strides[1][last] == 1);
+}
+
+/* By parts of the axis before the last one. */
+static void transpose_box(const struct hrf_walk *walk, size_t size, const char *in, char *out)
+{
+    enum { PART = 64 };
+    const int32_t last = walk->rank - 1;
+    const int64_t bytes = (int64_t)size, n_last = walk->dims[last], lines = walk->dims[last - 1];
+    const int64_t n_parts = hrf_ceil_div(lines, PART), rows = hrf_walk_rows(walk);
+    const bool is_last_out = walk->strides[0][last] == 1; /* out's neighbours are of the last */
+#pragma omp parallel for schedule(static) if (rows * n_last > PARALLEL_FROM)
+    for (int64_t i = 0; i < rows / lines * n_parts; i++) {
+        const int64_t first = i % n_parts * PART, n = hrf_min(lines - first, PART);
+        int64_t at[HRF_WALK_MAX_OPERANDS];
+        hrf_walk_seek(walk, i / n_parts * lines + first, at);
+        if (is_last_out)
+            hrf_transpose(size, n_last, n, in + at[1] * bytes, walk->strides[1][last],
+                          out + at[0] * bytes, walk->strides[0][last - 1]);
+        else
+            hrf_transpose(size, n, n_last, in + at[1] * bytes, walk->strides[1][last - 1],
+                          out + at[0] * bytes, walk->strides[0][last]);
+    }
+}
+
 /* Copies a box: element i of `shape` goes from in + i . in_strides to out + i . out_strides. */
 static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
                      const int64_t in_strides[HRF_MAX_RANK], char *out,
@@ -118,6 +153,10 @@ static void copy_box(const struct hrf_shape *shape, size_t size, const char *in,
     memcpy(strides[1], in_strides, sizeof strides[1]);
     struct hrf_walk walk;
     hrf_walk_init(&walk, shape, 2, (const int64_t(*)[HRF_MAX_RANK])strides);
+    if (is_transposition(&walk)) {
+        transpose_box(&walk, size, in, out);
+        return;
+    }
     const int64_t bytes = (int64_t)size, rows = hrf_walk_rows(&walk);
     const int64_t piece = rows_of_piece(walk.dims[walk.rank - 1] * bytes);
 #pragma omp parallel for schedule(static) if (rows * walk.dims[walk.rank - 1] > PARALLEL_FROM)
