@@ -19,9 +19,11 @@ result = json.load(open(sys.argv[1]))
 assert result["patches"] > 50
 for row in result["rows"]:
     print(row)
-    # These two may clip what made-up tissue does not have: one patch of the 57, near 0.5, changes side.
-    narrow = row["precision"] in ("int8 percentile", "int8 entropy")
-    assert row["agreement"] >= (0.95 if narrow else 0.99), row
+    # One patch of the 57 is near 0.5: which methods of INT8 put it on the other side depends on the processor,
+    # whose FP32 the ranges come from. No probability is far from FP32's.
+    is_int8 = row["precision"].startswith("int8")
+    assert row["agreement"] >= (0.95 if is_int8 else 0.99), row
+    assert row["max_abs_difference"] < (0.03 if is_int8 else 0.01), row
     assert row["accuracy"] > 0.9, row  # all precisions may not agree on nonsense
 END
 echo "1 passed, 0 failed"
