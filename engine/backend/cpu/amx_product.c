@@ -3,8 +3,7 @@
  * both come at run time. An output is summed in the order of the depth, by one thread. */
 #include "engine/backend/cpu/amx_tile.h"
 #include "engine/backend/cpu/cpu_private.h"
-
-#include "engine/ir/number.h"
+#include "engine/backend/cpu/narrow_floats.h"
 
 #include <string.h>
 
@@ -121,7 +120,7 @@ static void finish(const struct run *r, float *sums, int64_t row, int64_t n_rows
         for (int64_t j = 0; j < n && r->bias != NULL; j++)
             sums[j] += r->bias[column + j];
         if (r->residual != NULL) {
-            hrf_floats_from(type, r->residual + at, added, n);
+            hrf_cpu_widen(type, r->residual + at, added, n);
             for (int64_t j = 0; j < n; j++)
                 sums[j] += added[j];
         }
@@ -130,7 +129,7 @@ static void finish(const struct run *r, float *sums, int64_t row, int64_t n_rows
         if (type == HRF_F32)
             memcpy(r->y + at, sums, (size_t)n * sizeof *sums);
         else
-            hrf_amx_round(sums, (uint16_t *)(void *)(r->y + at), n);
+            hrf_cpu_narrow(type, sums, r->y + at, n);
     }
 }
 

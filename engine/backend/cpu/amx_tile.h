@@ -54,9 +54,6 @@ void hrf_amx_pack_transposed(const struct hrf_amx_rows *rows, int64_t n, int64_t
 void hrf_amx_pack_columns(const struct hrf_amx_rows *rows, int64_t depth, int64_t first,
                           int64_t count, uint16_t *to);
 
-/* n floats to bfloat16. */
-void hrf_amx_round(const float *from, uint16_t *to, int64_t n);
-
 /* Where rows of `n` numbers are best placed: a stride that does not put all of them in the same
  * sets of the first-level cache. */
 int64_t hrf_amx_stride(int64_t n);

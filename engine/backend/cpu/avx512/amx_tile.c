@@ -1,5 +1,6 @@
 /* amx_tile.c - see amx_tile.h. */
 #include "engine/backend/cpu/amx_tile.h"
+#include "engine/backend/cpu/avx512/vector_avx512.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -94,24 +95,14 @@ void hrf_amx_multiply(const struct hrf_amx_block *k)
 
 /* ---- packing ---- */
 
-/* bfloat16 in the low halves of 16 words. */
-TILES __m512i round_floats(__m512i bits)
-{
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-    const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
-    const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
-    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
-    return _mm512_srli_epi32(_mm512_mask_mov_epi32(sum, is_nan, quiet), 16);
-}
-
+/* 16 channels of a row, bfloat16 in the low halves of words. */
 TILES __m512i load_row(const void *row, int64_t first, __mmask16 some, const bool of_floats)
 {
     if (row == NULL)
         return _mm512_setzero_si512();
-    if (of_floats)
-        return round_floats(_mm512_maskz_loadu_epi32(some, (const float *)row + first));
-    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, (const uint16_t *)row + first));
+    return _mm512_cvtepu16_epi32(
+        of_floats ? hrf_to_b16_avx512(_mm512_maskz_loadu_ps(some, (const float *)row + first))
+                  : _mm256_maskz_loadu_epi16(some, (const uint16_t *)row + first));
 }
 
 /* 16 channels of two rows: words of a number of each. */
@@ -193,10 +184,9 @@ TILES __m512i load_depth(const void *row, int64_t at, int64_t left, bool of_floa
     if (!of_floats)
         return _mm512_maskz_loadu_epi16(some, (const uint16_t *)row + at);
     const float *x = (const float *)row + at;
-    const __m512i low = round_floats(_mm512_maskz_loadu_epi32((__mmask16)some, x));
-    const __m512i high = round_floats(_mm512_maskz_loadu_epi32((__mmask16)(some >> 16), x + 16));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)),
-                              _mm512_cvtepi32_epi16(high), 1);
+    const __m256i low = hrf_to_b16_avx512(_mm512_maskz_loadu_ps((__mmask16)some, x));
+    const __m256i high = hrf_to_b16_avx512(_mm512_maskz_loadu_ps((__mmask16)(some >> 16), x + 16));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
 void hrf_amx_pack_columns(const struct hrf_amx_rows *rows, int64_t depth, int64_t first,
@@ -210,15 +200,6 @@ void hrf_amx_pack_columns(const struct hrf_amx_rows *rows, int64_t depth, int64_
         transpose(r);
         for (int k = 0; k < 16; k++)
             _mm512_storeu_si512(to + 2 * TILE * k, r[k]);
-    }
-}
-
-void hrf_amx_round(const float *from, uint16_t *to, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += 16) {
-        const __mmask16 some = mask_of(n - i < 16 ? n - i : 16);
-        const __m512i words = round_floats(_mm512_maskz_loadu_epi32(some, from + i));
-        _mm512_mask_cvtepi32_storeu_epi16(to + i, some, words);
     }
 }
 

@@ -248,7 +248,7 @@ static void multiply_rows(const struct head *h, const float *x, int64_t rows, in
 {
     const int64_t stride = hrf_amx_stride(depth);
     for (int64_t i = 0; i < rows; i++)
-        hrf_amx_round(x + i * depth, h->halves[LEFT] + i * stride, depth);
+        hrf_cpu_narrow(HRF_B16, x + i * depth, h->halves[LEFT] + i * stride, depth);
     multiply(h->halves[LEFT], stride, rows, depth, b, columns, y, false);
 }
 
