@@ -121,14 +121,9 @@ static void run_agreement(const struct hrf_check *check, int which, struct hrf_c
              "%-20s %4lld px %-5s %.1e of the largest output (at most %g)%s%s", row.model,
              (long long)row.size, hrf_precision_name(row.precision), difference, row.limit,
              ran ? "" : ": ", why.text);
-    out->json = json_object();
-    hrf_json_put_text(out->json, "model", row.model);
-    hrf_json_put_int(out->json, "size", row.size);
-    hrf_json_put_int(out->json, "batch", row.batch);
-    hrf_json_put_text(out->json, "precision", hrf_precision_name(row.precision));
-    hrf_json_put_number(out->json, "difference", difference);
-    hrf_json_put_number(out->json, "limit", row.limit);
-    hrf_json_put_text(out->json, "error", why.text);
+    out->json = hrf_check_difference_json(
+        &(struct hrf_check_network){ row.model, row.precision, row.size, row.batch }, difference,
+        row.limit, why.text);
 }
 
 bool hrf_check_agreement_network(int i, struct hrf_check_network *out)

@@ -28,3 +28,17 @@ enum hrf_status hrf_check_graph(const char *networks, const char *model, int64_t
     HRF_MOVE(*out, graph);
     return HRF_OK;
 }
+
+json_t *hrf_check_difference_json(const struct hrf_check_network *network, double difference,
+                                  double limit, const char *error)
+{
+    json_t *json = json_object();
+    hrf_json_put_text(json, "model", network->model);
+    hrf_json_put_int(json, "size", network->size);
+    hrf_json_put_int(json, "batch", network->batch);
+    hrf_json_put_text(json, "precision", hrf_precision_name(network->precision));
+    hrf_json_put_number(json, "difference", difference);
+    hrf_json_put_number(json, "limit", limit);
+    hrf_json_put_text(json, "error", error);
+    return json;
+}

@@ -51,6 +51,11 @@ extern const struct hrf_check_part hrf_check_rounding, hrf_check_agreement, hrf_
 HRF_CHECKED enum hrf_status hrf_check_graph(const char *networks, const char *model, int64_t size,
                                             int64_t batch, struct hrf_graph **out,
                                             struct hrf_error *err);
+/* What a row that compares a network with the CPU says as JSON: how it ran, and how far off it was.
+ */
+struct hrf_check_network;
+json_t *hrf_check_difference_json(const struct hrf_check_network *network, double difference,
+                                  double limit, const char *error);
 /* False: it is a file, and not there. */
 bool hrf_check_has_network(const char *networks, const char *model);
 
