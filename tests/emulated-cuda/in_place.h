@@ -5,8 +5,10 @@
 
 #include "base/directory.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static inline int put_it_in_place(void **state)
 {
@@ -23,6 +25,29 @@ static inline int put_it_in_place(void **state)
 static inline int tidy_up(void **state)
 {
     return hrf_path_remove_tree(*state, NULL) == HRF_OK ? 0 : -1;
+}
+
+/* "cpu", or "cuda" where the test is run for the emulated GPU, which is slow. */
+static inline const char *tested_device(void)
+{
+    const char *name = getenv("HRF_TEST_DEVICE");
+    return name != NULL ? name : "cpu";
+}
+
+static inline bool is_emulated(void)
+{
+    return strcmp(tested_device(), "cuda") == 0;
+}
+
+/* The same, where the test is run for the emulated GPU. */
+static inline int put_device_in_place(void **state)
+{
+    return is_emulated() ? put_it_in_place(state) : 0;
+}
+
+static inline int tidy_up_device(void **state)
+{
+    return is_emulated() ? tidy_up(state) : 0;
 }
 
 #endif

@@ -14,28 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "cpu", or "cuda" where the test is run for the emulated GPU, which is slow. */
-static const char *device(void)
-{
-    const char *name = getenv("HRF_TEST_DEVICE");
-    return name != NULL ? name : "cpu";
-}
-
-static bool is_emulated(void)
-{
-    return strcmp(device(), "cuda") == 0;
-}
-
-static int set_up(void **state)
-{
-    return is_emulated() ? put_it_in_place(state) : 0;
-}
-
-static int tear_down(void **state)
-{
-    return is_emulated() ? tidy_up(state) : 0;
-}
-
 /* Of each row of the table, and more until each rule has one: some rows draw among operators. */
 enum { CASES = 3 };
 
@@ -291,7 +269,7 @@ static bool is_stable(const struct op_case *row)
 /* Whether the device has no kernel of a node for the gradients of this network: it names it. */
 static bool is_refused(const struct hrf_graph *network)
 {
-    const struct hrf_train_step_config config = { .device = device(), .loss = HRF_LOSS_MSE };
+    const struct hrf_train_step_config config = { .device = tested_device(), .loss = HRF_LOSS_MSE };
     struct hrf_train_step *step = NULL;
     struct hrf_error err = { .text = "" };
     if (hrf_train_step_create(network, &config, &step, &err) == HRF_OK) {
@@ -327,12 +305,12 @@ static void steps_of_weights_that_change_are_those_of_the_reference(void **state
                 hrf_graph_destroy(network);
                 continue;
             }
-            float *ours = run_step(network, device(), HRF_FP32, 1, seed, &n_ours);
+            float *ours = run_step(network, tested_device(), HRF_FP32, 1, seed, &n_ours);
             assert_int_equal(n, n_ours);
             const double apart = relative_difference(ours, truth, n);
             if (!(apart <= 2e-5))
                 fail_msg("%s, seed %llu: gradients on device %s are %g apart", op_cases[i].name,
-                         (unsigned long long)seed, device(), apart);
+                         (unsigned long long)seed, tested_device(), apart);
             worst = fmax(worst, apart);
             n_run++;
             n_tried[rule]++;
@@ -345,7 +323,7 @@ static void steps_of_weights_that_change_are_those_of_the_reference(void **state
     }
     for (int rule = HRF_GRADIENT_FUNCTION; rule < HRF_N_GRADIENTS; rule++)
         if (n_tried[rule] == 0 && rule != HRF_GRADIENT_ALL_REDUCE) /* that is between ranks */
-            fail_msg("no case of gradient rule %d has kernels on device %s", rule, device());
+            fail_msg("no case of gradient rule %d has kernels on device %s", rule, tested_device());
 }
 
 static void bf16_gradients_are_those_of_the_reference(void **state)
@@ -365,12 +343,12 @@ static void bf16_gradients_are_those_of_the_reference(void **state)
                 continue;
             }
             float *full = run_step(network, "cpu", HRF_FP32, 1, seed, &n);
-            float *two = run_step(network, device(), HRF_BF16, 2, seed, &n);
-            float *one = run_step(network, device(), HRF_BF16, 1, seed, &n_one);
+            float *two = run_step(network, tested_device(), HRF_BF16, 2, seed, &n);
+            float *one = run_step(network, tested_device(), HRF_BF16, 1, seed, &n_one);
             const double apart = relative_difference(two, truth, n);
             if (is_stable(&op_cases[i]) && !(apart <= 0x1p-5))
                 fail_msg("%s, seed %llu: gradients on device %s are %g apart", op_cases[i].name,
-                         (unsigned long long)seed, device(), apart);
+                         (unsigned long long)seed, tested_device(), apart);
             assert_int_equal(n, n_one);
             if (op_cases[i].same_on_any_threads)
                 assert_memory_equal(one, two, (size_t)n * sizeof *one);
@@ -401,5 +379,5 @@ int main(void)
         cmocka_unit_test(bf16_gradients_are_those_of_the_reference),
     };
     const int failed = is_emulated() ? 0 : cmocka_run_group_tests(of_reference, NULL, NULL);
-    return failed + cmocka_run_group_tests(of_device, set_up, tear_down);
+    return failed + cmocka_run_group_tests(of_device, put_device_in_place, tidy_up_device);
 }

@@ -18,28 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "cpu", or "cuda" where the test is run for the emulated GPU, which is slow. */
-static const char *device(void)
-{
-    const char *name = getenv("HRF_TEST_DEVICE");
-    return name != NULL ? name : "cpu";
-}
-
-static bool is_emulated(void)
-{
-    return strcmp(device(), "cuda") == 0;
-}
-
-static int set_up(void **state)
-{
-    return is_emulated() ? put_it_in_place(state) : 0;
-}
-
-static int tear_down(void **state)
-{
-    return is_emulated() ? tidy_up(state) : 0;
-}
-
 /* ---- one product ---- */
 
 /* x times a matrix with a bias and, maybe, a residual. */
@@ -102,7 +80,8 @@ static void any_shape_has_the_bits_of_the_reference(void **state)
         int64_t n, n_ref;
         float *truth = run_graph_in(graph, "ref", HRF_INT8, 1, seed, 1, &n_ref, NULL);
         for (int32_t threads = 1; threads <= 3; threads++) {
-            float *ours = run_graph_in(graph, device(), HRF_INT8, threads, seed, 2, &n, NULL);
+            float *ours = run_graph_in(graph, tested_device(), HRF_INT8, threads, seed, 2, &n,
+                                       NULL);
             assert_int_equal(n, n_ref);
             assert_memory_equal(ours, truth, (size_t)n * sizeof *ours);
             hrf_free(ours);
@@ -125,7 +104,7 @@ static void a_product_of_a_constant_stays_in_float32(void **state)
     struct hrf_graph *graph = build_finish(&b, &y, 1);
     int64_t n;
     float *exact = run_graph_in(graph, "ref", HRF_FP32, 1, 7, 1, &n, NULL);
-    float *low = run_graph_in(graph, device(), HRF_INT8, 2, 7, 1, &n, NULL);
+    float *low = run_graph_in(graph, tested_device(), HRF_INT8, 2, 7, 1, &n, NULL);
     assert_true(relative_difference(low, exact, n) < 0.03);
     hrf_free(exact);
     hrf_free(low);
@@ -203,8 +182,8 @@ static void rows_that_are_not_stored_change_no_bit(void **state)
         int64_t n[2];
         for (int k = 0; k < 2; k++) {
             graphs[k] = i < 2 ? make_block(i, k == 1) : make_pixel_block(i, i == 2, k == 1);
-            y[k] = run_graph_in(graphs[k], device(), HRF_INT8, 1 + (int32_t)i % 2, 7, 2, &n[k],
-                                NULL);
+            y[k] = run_graph_in(graphs[k], tested_device(), HRF_INT8, 1 + (int32_t)i % 2, 7, 2,
+                                &n[k], NULL);
         }
         assert_true(n[0] < n[1]);
         assert_memory_equal(y[0], y[1], (size_t)n[0] * sizeof *y[0]);
@@ -226,9 +205,9 @@ static void every_layout_has_the_bytes_of_one_device(void **state)
         struct hrf_graph *graph = i < 4 ? make_block(i, false)
                                         : make_pixel_block(i, i % 2 == 0, false);
         int64_t n, n_all;
-        float *one = run_graph_in(graph, device(), HRF_INT8, 1, 7, 1, &n, NULL);
-        float *all = run_layout_in(graph, device(), HRF_INT8, layouts[i < 4 ? i : i - 4], NULL, 7,
-                                   &n_all);
+        float *one = run_graph_in(graph, tested_device(), HRF_INT8, 1, 7, 1, &n, NULL);
+        float *all = run_layout_in(graph, tested_device(), HRF_INT8, layouts[i < 4 ? i : i - 4],
+                                   NULL, 7, &n_all);
         assert_int_equal(n, n_all);
         assert_memory_equal(one, all, (size_t)n * sizeof *one);
         hrf_free(one);
@@ -321,8 +300,8 @@ static void smoothing_evens_out_channels_of_different_sizes(void **state)
 {
     (void)state;
     float ours[ROWS * COLUMNS], ref[ROWS * COLUMNS];
-    const double without = error_with(device(), 0, ours);
-    const double with = error_with(device(), 0.5f, ours);
+    const double without = error_with(tested_device(), 0, ours);
+    const double with = error_with(tested_device(), 0.5f, ours);
     (void)error_with("ref", 0.5f, ref);
     printf("relative error %.4f without smoothing, %.4f with it\n", without, with);
     assert_true(with < 0.01 && without > 3 * with);
@@ -332,7 +311,7 @@ static void smoothing_evens_out_channels_of_different_sizes(void **state)
 static void a_row_of_zeros_gives_the_bias_and_a_broken_one_nan(void **state)
 {
     (void)state;
-    const char *const devices[] = { device(), "ref" };
+    const char *const devices[] = { tested_device(), "ref" };
     for (int d = 0; d < 2; d++) {
         struct hrf_graph *graph;
         struct hrf_session *session = product_session(devices[d], 0.5f, &graph);
@@ -414,7 +393,7 @@ static struct hrf_session *vit_session(const struct hrf_graph *graph, enum hrf_p
     struct hrf_error err = { .status = HRF_OK };
     struct hrf_session *session = NULL;
     const bool is_low = precision == HRF_INT8;
-    struct hrf_session_config config = { .device = is_low ? device() : "cpu",
+    struct hrf_session_config config = { .device = is_low ? tested_device() : "cpu",
                                          .precision = precision,
                                          .n_threads = 2,
                                          .fixed_scales = fixed_scales,
@@ -716,5 +695,5 @@ int main(void)
         cmocka_unit_test(the_loss_of_an_output_is_its_turn_or_its_margins_move),
         cmocka_unit_test(a_budget_takes_layers_out_of_int8),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, put_device_in_place, tidy_up_device);
 }

@@ -8,7 +8,7 @@
 The recipe names folders of pictures (data.folders), a network of `model make resnet:B,W` with fresh statistics
 (train.batch_norm: batch), adamw, folds. Which pictures train, validate and test comes from the predictions.csv that
 train left; draws of pictures and changes are PyTorch's own, so the two agree as two seeds of one recipe do. The
-intervals are DeLong's. Needs torch, onnx, yaml, numpy and PIL.
+intervals are DeLong's. Needs torch, torchvision, onnx, yaml, numpy and PIL.
 """
 import argparse, csv, glob, math, os
 import numpy as np
@@ -19,43 +19,9 @@ from onnx import numpy_helper
 from PIL import Image
 from torch import nn
 
+from torch_nets import PlainResNet
+
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-class Block(nn.Module):
-    def __init__(self, inside, outside, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside)
-        self.conv2, self.bn2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside)
-        self.downsample = nn.Identity() if inside == outside and stride == 1 else nn.Sequential(
-            nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
-
-    def forward(self, x):
-        return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))) + self.downsample(x))
-
-
-class Net(nn.Module):
-    """As torchvision's ResNet, of basic blocks; size and weights are those of an ONNX file's tensors of the same names."""
-
-    def __init__(self, weights):
-        super().__init__()
-        width = weights["conv1.weight"].shape[0]
-        self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
-        self.pool = nn.MaxPool2d(3, 2, 1)
-        inside = width
-        for stage in range(4):
-            n = sum(f"layer{stage + 1}.{i}.conv1.weight" in weights for i in range(64))
-            blocks = [Block(inside if i == 0 else width << stage, width << stage, 2 if stage and i == 0 else 1) for i in range(n)]
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-            inside = width << stage
-        self.fc = nn.Linear(inside, weights["fc.weight"].shape[0])
-        missing, unexpected = self.load_state_dict({k: torch.tensor(v) for k, v in weights.items()}, strict=False)
-        assert not unexpected and all(m.endswith("num_batches_tracked") for m in missing), (missing, unexpected)
-
-    def forward(self, x):
-        x = self.pool(torch.relu(self.bn1(self.conv1(x))))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(x.mean((2, 3)))
 
 
 def changed(image, augment, rng):
@@ -82,7 +48,7 @@ def tensor(images):
 def train(recipe, weights, images, labels, parts, seed):
     """Scores of the second class for all pictures, by the weights of the epoch with the lowest validation loss."""
     torch.manual_seed(seed)
-    rng, net, t = np.random.default_rng(seed), Net(weights), recipe["train"]
+    rng, net, t = np.random.default_rng(seed), PlainResNet(weights), recipe["train"]
     decayed = [p for p in net.parameters() if p.ndim > 1]
     optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": t["weight_decay"]},
                                    {"params": [p for p in net.parameters() if p.ndim == 1], "weight_decay": 0.0}])

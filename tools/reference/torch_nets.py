@@ -156,6 +156,42 @@ def read_weights(path):
     return weights
 
 
+class PlainBlock(nn.Module):
+    def __init__(self, inside, outside, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside)
+        self.conv2, self.bn2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside)
+        self.downsample = nn.Identity() if inside == outside and stride == 1 else nn.Sequential(
+            nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+
+    def forward(self, x):
+        return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))) + self.downsample(x))
+
+
+class PlainResNet(nn.Module):
+    """As torchvision's ResNet, of basic blocks; size and weights are those of tensors of the same names, as of `model make resnet:B,W`."""
+
+    def __init__(self, weights):
+        super().__init__()
+        width = weights["conv1.weight"].shape[0]
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        inside = width
+        for stage in range(4):
+            n = sum(f"layer{stage + 1}.{i}.conv1.weight" in weights for i in range(64))
+            blocks = [PlainBlock(inside if i == 0 else width << stage, width << stage, 2 if stage and i == 0 else 1) for i in range(n)]
+            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
+            inside = width << stage
+        self.fc = nn.Linear(inside, weights["fc.weight"].shape[0])
+        missing, unexpected = self.load_state_dict({k: torch.as_tensor(v) for k, v in weights.items()}, strict=False)
+        assert not unexpected and all(m.endswith("num_batches_tracked") for m in missing), (missing, unexpected)
+
+    def forward(self, x):
+        x = self.pool(torch.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
 class BlockV2(nn.Module):
     """Pre-activation block: [BN ReLU] 3x3, BN ReLU 3x3, BN ReLU 1x1; projection from the raw input."""
 

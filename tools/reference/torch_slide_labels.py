@@ -19,40 +19,9 @@ from PIL import Image
 from torch import nn
 
 import torch_heads
-from torch_nets import read_weights
+from torch_nets import PlainResNet, read_weights
 
 MEAN, STD = np.array((0.485, 0.456, 0.406)), np.array((0.229, 0.224, 0.225))
-
-
-class Block(nn.Module):
-    def __init__(self, inside, outside, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside)
-        self.conv2, self.bn2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside)
-        self.downsample = nn.Identity() if inside == outside and stride == 1 else nn.Sequential(
-            nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
-
-    def forward(self, x):
-        return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))) + self.downsample(x))
-
-
-class Net(nn.Module):
-    """`model make resnet:1,WIDTH`, by the statistics of its file."""
-
-    def __init__(self, weights):
-        super().__init__()
-        width = weights["conv1.weight"].shape[0]
-        self.conv1, self.bn1, self.pool = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.MaxPool2d(3, 2, 1)
-        for stage in range(4):
-            setattr(self, f"layer{stage + 1}", nn.Sequential(Block(width << max(stage - 1, 0), width << stage, 2 if stage else 1)))
-        self.fc = nn.Linear(width << 3, weights["fc.weight"].shape[0])
-        missing, unexpected = self.load_state_dict(weights, strict=False)
-        assert not unexpected and all(m.endswith("num_batches_tracked") for m in missing), (missing, unexpected)
-        self.eval()
-
-    def forward(self, x):
-        x = self.pool(torch.relu(self.bn1(self.conv1(x))))
-        return self.fc(self.layer4(self.layer3(self.layer2(self.layer1(x)))).mean((2, 3)))
 
 
 def patches(folder, slide):
@@ -107,7 +76,7 @@ def step(binary, **how):
 def wanted(kind, weights, slides, labels):
     """The gradient of the mean loss, in double."""
     part = lambda prefix: {k[len(prefix):]: v for k, v in weights.items() if k.startswith(prefix)}
-    encoder = Net(part("encoder.")).double()
+    encoder = PlainResNet(part("encoder.")).double().eval()
     f = types.SimpleNamespace(kind=kind, D=encoder.fc.weight.shape[0], K=2, hidden=512, attention=128)
     head = torch_heads.make(f).double()
     named = torch_heads.parameters(head, f)
@@ -180,7 +149,7 @@ def fit(recipe, weights, bags, labels, slides, seed):
     """Encoder and head after the last epoch."""
     t = recipe["train"]
     torch.manual_seed(seed)
-    rng, encoder = np.random.default_rng(seed), Net(weights)
+    rng, encoder = np.random.default_rng(seed), PlainResNet(weights).eval()
     head, batch = Abmil(encoder.fc.weight.shape[0]), t.get("batch", 1)
     groups = []
     for net, rate in ((encoder, 1), (head, t.get("head_rate", 10))):
